@@ -1,0 +1,44 @@
+# A room is a folder of src/. Its sources are globbed: adding a file needs no line here.
+#   *_test.cc    belong to the room's unit test
+#   *_avx2.cc, *_avx512.cc   get their ISA flags by name; everything else is portable x86-64
+function(octavo_options target)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Werror -fno-math-errno)
+  if(OCTAVO_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${OCTAVO_SANITIZE}
+                           -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    target_link_options(${target} PRIVATE -fsanitize=${OCTAVO_SANITIZE})
+  endif()
+  if(OCTAVO_FUZZ)
+    target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link,address,undefined
+                           -fno-sanitize-recover=all)
+    target_link_options(${target} PRIVATE -fsanitize=address,undefined)
+  endif()
+endfunction()
+
+function(octavo_room name)
+  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cc)
+  list(FILTER sources EXCLUDE REGEX "_test\\.cc$|/main\\.cc$")
+  if(sources)
+    add_library(octavo_${name} STATIC ${sources})
+    target_link_libraries(octavo_${name} PUBLIC ${ARG_LINK})
+    octavo_options(octavo_${name})
+    foreach(source ${sources})
+      if(source MATCHES "_avx2\\.cc$")
+        set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS -mavx2 -mfma -mf16c)
+      elseif(source MATCHES "_avx512\\.cc$")
+        set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS
+          -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx512bf16
+          -mprefer-vector-width=512)
+      endif()
+    endforeach()
+  else()
+    add_library(octavo_${name} INTERFACE)
+    target_link_libraries(octavo_${name} INTERFACE ${ARG_LINK})
+  endif()
+  if(name STREQUAL "kernels" AND sources)
+    # g++ would contract mul+add into an FMA in one file and not in another: promise P1.
+    target_compile_options(octavo_kernels PRIVATE -ffp-contract=off -O3)
+  endif()
+endfunction()

@@ -1,0 +1,37 @@
+find_package(GTest REQUIRED)
+
+# octavo_test(name SOURCES... LINK targets...): one GoogleTest binary, one ctest entry.
+function(octavo_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT;LABEL" "SOURCES;LINK" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gmock GTest::gtest_main)
+  octavo_options(${name})
+  target_compile_definitions(${name} PRIVATE OCTAVO_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  if(NOT ARG_LABEL)
+    set(ARG_LABEL unit)
+  endif()
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS ${ARG_LABEL})
+endfunction()
+
+foreach(room base config observability device kernels checkpoint model engine tokenizer
+        chat_template frontend openai server cli)
+  file(GLOB_RECURSE tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${room}/*_test.cc)
+  if(tests)
+    octavo_test(${room}_test SOURCES ${tests} LINK octavo_${room})
+  endif()
+endforeach()
+
+# What crosses rooms: one binary per folder.
+set(property_link octavo_engine)
+set(kernels_link octavo_kernels)
+set(golden_link octavo_engine octavo_tokenizer nlohmann_json::nlohmann_json)
+foreach(folder property kernels golden)
+  file(GLOB tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*_test.cc)
+  if(tests)
+    octavo_test(${folder}_test SOURCES ${tests} LINK ${${folder}_link} TIMEOUT 600 LABEL ${folder})
+  endif()
+endforeach()

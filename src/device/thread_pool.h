@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+namespace octavo::device {
+
+/// Worker threads for kernels, created once. One caller at a time (the engine thread), which works
+/// too: a pool of `num_threads` has num_threads - 1 workers. Workers spin for a short while after a
+/// call, then sleep, so that ops of one step follow each other without waking anybody.
+class ThreadPool {
+ public:
+  /// Plain function and context pointer, so that a call allocates nothing.
+  using Task = void (*)(void* context, int64_t begin, int64_t end, int thread_index);
+
+  explicit ThreadPool(int num_threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int num_threads() const;
+
+  /// Runs `task` over [0, count) in pieces of `grain`, on all threads; returns when all are done.
+  /// Which thread takes which piece is not defined, so a task's result must not depend on it.
+  void parallel_for(int64_t count, int64_t grain, Task task, void* context);
+
+  /// The same with a callable `f(begin, end, thread_index)`.
+  template <class F>
+  void parallel_for(int64_t count, int64_t grain, F&& f) {
+    using Fn = std::remove_reference_t<F>;
+    parallel_for(
+        count, grain,
+        [](void* context, int64_t begin, int64_t end, int thread_index) {
+          (*static_cast<Fn*>(context))(begin, end, thread_index);
+        },
+        const_cast<void*>(static_cast<const void*>(&f)));
+  }
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace octavo::device

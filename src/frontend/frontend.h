@@ -1,0 +1,109 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "config/config.h"
+#include "engine/engine.h"
+#include "engine/message.h"
+#include "observability/metrics.h"
+#include "tokenizer/tokenizer.h"
+
+namespace octavo::frontend {
+
+/// What the text side needs beyond SamplingParams.
+struct TextParams {
+  std::vector<std::string> stop;
+  bool include_stop_str_in_output = false;
+  bool skip_special_tokens = true;
+  int32_t stream_interval = 1;
+  bool want_logprobs_text = false;
+};
+
+/// One prompt with its n samples.
+struct GenerateRequest {
+  std::string request_id;  // as clients and logs see it
+  std::vector<engine::TokenId> prompt;
+  engine::SamplingParams sampling;
+  TextParams text;
+  int32_t n = 1;
+  double arrival_wall_s = 0.0;
+  int64_t priority = 0;
+  std::string cache_salt;
+};
+
+/// What has become known about one sample since the last look.
+struct Delta {
+  int32_t index = 0;                  // 0 .. n - 1
+  std::string text;                   // whole characters; stop-string hold-back applied
+  std::vector<engine::TokenId> token_ids;
+  std::vector<engine::TokenLogprobs> logprobs;
+  std::vector<std::optional<engine::TokenLogprobs>> prompt_logprobs;  // with the first delta
+  std::optional<engine::FinishReason> finish_reason;
+  engine::StopReason stop_reason;
+  std::string error;                  // with FinishReason::kError
+  int32_t num_prompt_tokens = 0;
+  int32_t num_cached_tokens = 0;
+  int32_t num_generated_tokens = 0;   // so far
+};
+
+/// The client's end of a request. Created by Frontend::generate; dropping it aborts what is still
+/// running. The output thread fills it, one consumer thread drains it.
+class OutputStream {
+ public:
+  virtual ~OutputStream() = default;
+  /// Everything since the last call, in order; deltas of one sample are merged. Never blocks.
+  virtual std::vector<Delta> take() = 0;
+  /// True when every sample has its finish reason and all deltas were taken.
+  virtual bool finished() const = 0;
+  /// Called (on the output thread) whenever something becomes available. Must be quick. Set once,
+  /// before the first `take`; called at once if something is there already.
+  virtual void on_ready(std::function<void()> callback) = 0;
+  /// Blocks until something is available or `timeout` passes: tests and command-line tools.
+  virtual bool wait(std::chrono::milliseconds timeout) = 0;
+  /// Tells the engine to stop; the stream ends with FinishReason::kAbort. Idempotent.
+  virtual void abort() = 0;
+};
+
+/// Text in, text out: owns the engine thread and the output stage. `generate` from any thread.
+class Frontend {
+ public:
+  struct Options {
+    config::FrontendConfig config;
+    std::string model_name;
+    config::SchedulerConfig scheduler;  // max_num_queued_reqs / _tokens
+    config::CacheConfig cache;
+  };
+  /// Loads tokenizer and model, plans memory, warms up, starts the threads. Logs the start lines.
+  virtual ~Frontend() = default;
+
+  /// Queues a request. Errors: kOverloaded (queue limits; 503), kUnavailable (engine dead or
+  /// draining), kInvalidArgument (can never fit).
+  virtual Result<std::shared_ptr<OutputStream>> generate(GenerateRequest request) = 0;
+
+  virtual const tokenizer::Tokenizer& tokenizer() const = 0;
+  virtual const engine::EngineInfo& engine_info() const = 0;
+  virtual const observability::EngineMetrics& metrics() const = 0;
+
+  virtual bool engine_dead() const = 0;
+  /// False when work waits and no step has finished for `kLiveTimeout` (30 s).
+  virtual bool live() const = 0;
+  /// A real token has come out of the model after load, and nobody is draining.
+  virtual bool ready() const = 0;
+  virtual int64_t num_unfinished() const = 0;
+
+  /// From now on `generate` answers kUnavailable and `ready` is false.
+  virtual void begin_drain() = 0;
+  /// Ends every open request with FinishReason::kAbort.
+  virtual void abort_all() = 0;
+  /// Joins the threads. After it every stream is finished.
+  virtual void stop() = 0;
+};
+
+}  // namespace octavo::frontend

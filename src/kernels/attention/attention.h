@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+
+#include "device/dtype.h"
+#include "kernels/context.h"
+
+namespace octavo::kernels {
+
+/// Tokens in one page of the kernels' KV layout; the number of f32 lanes of an AVX-512 register. A
+/// block of the cache is block_size / 16 consecutive pages, so block_size is a multiple of 16.
+inline constexpr int64_t kPageTokens = 16;
+
+/// The cache of one layer. For each page and kv head, keys then values lie together:
+///   bf16, f16  K [head_dim / 2][16 tokens][2],  V [8 token pairs][head_dim][2]
+///   f32        K [head_dim][16 tokens],         V [16 tokens][head_dim]
+/// head_dim must be even.
+struct KvLayer {
+  std::byte* data = nullptr;
+  device::DType dtype = device::DType::kBF16;
+  int64_t num_pages = 0;
+  int64_t num_kv_heads = 0;
+  int64_t head_dim = 0;
+};
+
+/// Bytes of one page of one layer (all kv heads, K and V).
+size_t kv_page_bytes(device::DType dtype, int64_t num_kv_heads, int64_t head_dim);
+
+/// Writes K and V of this step's tokens into their slots (slot = block_id * block_size + offset),
+/// rounded to the cache's dtype. When a token is the first of its page the rest of the page is
+/// zeroed, so that what an earlier owner left there can never reach a result.
+///   k, v          [num_tokens, num_kv_heads, head_dim] f32, rows `stride` apart
+///   slot_mapping  [num_tokens]; tokens of one page appear in order
+void kv_write(const KernelContext& ctx, const KvLayer& layer, const float* k, const float* v,
+              int64_t stride, const int64_t* slot_mapping, int64_t num_tokens);
+
+/// Which tokens are in the step and where their keys lie.
+struct AttentionBatch {
+  int64_t num_seqs = 0;
+  const int32_t* query_start_loc = nullptr;  // [num_seqs + 1] rows of q of each sequence
+  const int32_t* seq_lens = nullptr;         // [num_seqs] keys of each sequence, this step's included
+  const int32_t* block_tables = nullptr;     // [num_seqs, max_blocks_per_seq], -1 pads
+  int64_t max_blocks_per_seq = 0;
+  int64_t block_size = 16;
+};
+
+struct AttentionParams {
+  int64_t num_heads = 0;
+  float scale = 1.0f;
+  int64_t sliding_window = 0;  // keys a query sees, itself included; 0 = all
+  float softcap = 0.0f;        // tanh cap of the scores; 0 = none
+};
+
+/// Causal attention that reads K and V only from the cache, also for tokens of the same step (all of
+/// a layer's K and V are written first). Query row r of sequence s stands at absolute position
+/// seq_len - num_queries + r. Sums run over fixed ranges of absolute key position
+/// (kAttentionChunk), merged in order, in prefill and decode alike: promise P1.
+///   out, q  [num_tokens, num_heads, head_dim] f32, rows `out_stride` / `q_stride` apart
+void attention(const KernelContext& ctx, float* out, int64_t out_stride, const float* q,
+               int64_t q_stride, const KvLayer& layer, const AttentionBatch& batch,
+               const AttentionParams& params);
+
+inline constexpr int64_t kAttentionChunk = 256;
+
+/// Scratch that `attention` takes from the workspace, bytes.
+size_t attention_workspace_bytes(int64_t num_tokens, int64_t num_heads, int64_t head_dim,
+                                 int64_t max_model_len, int64_t max_num_seqs);
+
+}  // namespace octavo::kernels

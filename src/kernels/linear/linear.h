@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "device/memory.h"
+#include "kernels/context.h"
+
+namespace octavo::kernels {
+
+/// How weights are stored, in the file and packed: a 4-bit weight stays 4 bits.
+/// Q8_0, Q4_0, Q4_1: GGUF blocks of 32 along K.
+enum class WeightFormat : uint8_t { kF32, kF16, kBF16, kQ8_0, kQ4_0, kQ4_1 };
+
+std::string_view name_of(WeightFormat format);
+/// Bytes of one row of `num_cols` elements as it lies in a file. For the block formats num_cols must
+/// be a multiple of 32.
+size_t row_bytes(WeightFormat format, int64_t num_cols);
+
+/// How a product is computed.
+///   kNative  bf16 weights: x rounded to bf16, bf16 dot, f32 sums. f16 and f32 weights: f32
+///            arithmetic (x rounded to f16 first for f16). Block formats: x quantised to int8 per
+///            row and block of 32, exact integer sums, scales applied in a fixed order.
+///   kF32     whatever the format: weights widened inside the kernel, all arithmetic in f32. No
+///            expanded copy.
+enum class Arithmetic : uint8_t { kNative, kF32 };
+
+/// Some rows of a matrix as they lie in a file, row-major, num_cols elements each.
+struct WeightPart {
+  const std::byte* data = nullptr;
+  WeightFormat format = WeightFormat::kF32;
+  int64_t num_rows = 0;
+  /// Row i of the packed part is row `row_order[i]` of the source; empty means identity. (GGUF files
+  /// of the llama family store q and k with their rotary pairs interleaved.)
+  std::vector<int32_t> row_order = {};
+};
+
+/// A weight matrix [num_rows, num_cols] in the order in which the kernels read it.
+class PackedMatrix {
+ public:
+  PackedMatrix() = default;
+  /// Stacks `parts` (q, k, v; gate, up) into one matrix and packs it. `format` is the packed format:
+  /// the parts' own, or any of F32, F16, BF16 when the parts are of these (then values are
+  /// converted, round to nearest even). Errors: kUnsupported for another combination,
+  /// kInvalidArgument when num_cols does not suit the block size.
+  static Result<PackedMatrix> create(const KernelContext& ctx, std::span<const WeightPart> parts,
+                                     int64_t num_cols, WeightFormat format, Arithmetic arithmetic);
+
+  int64_t num_rows() const { return num_rows_; }
+  int64_t num_cols() const { return num_cols_; }
+  WeightFormat format() const { return format_; }
+  Arithmetic arithmetic() const { return arithmetic_; }
+  size_t size_bytes() const { return buffer_.size_bytes(); }
+  const std::byte* data() const { return buffer_.data(); }
+
+ private:
+  device::Buffer buffer_;
+  int64_t num_rows_ = 0;
+  int64_t num_cols_ = 0;
+  WeightFormat format_ = WeightFormat::kF32;
+  Arithmetic arithmetic_ = Arithmetic::kNative;
+};
+
+/// What happens to the product: stored, or added to what `out` holds (residual).
+enum class Epilogue : uint8_t { kStore, kAdd };
+
+/// out = x W^T (+ bias), or out += ...
+///   out   [num_tokens, num_rows]  f32, rows `out_stride` apart
+///   x     [num_tokens, num_cols]  f32, rows `x_stride` apart; may not overlap out
+///   bias  [num_rows] f32, or nullptr
+/// The result of a row depends on that row alone: not on num_tokens, the tile, or the threads.
+void linear(const KernelContext& ctx, float* out, int64_t out_stride, const float* x,
+            int64_t x_stride, int64_t num_tokens, const PackedMatrix& weight, const float* bias,
+            Epilogue epilogue);
+
+/// Scratch that `linear` takes from the workspace for `num_tokens` rows, bytes.
+size_t linear_workspace_bytes(const PackedMatrix& weight, int64_t num_tokens);
+
+}  // namespace octavo::kernels

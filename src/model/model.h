@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "checkpoint/checkpoint.h"
+#include "device/dtype.h"
+#include "kernels/context.h"
+#include "model/forward_batch.h"
+
+namespace octavo::model {
+
+/// `--dtype`. kAuto keeps the checkpoint's (quantised GGUF: bfloat16 KV, int8 arithmetic).
+enum class DTypeChoice { kAuto, kBFloat16, kFloat16, kFloat32 };
+
+struct ModelOptions {
+  DTypeChoice dtype = DTypeChoice::kAuto;
+  uint64_t seed = 0;      // for dummy weights
+  int rank = 0;           // tensor parallelism: one rank now
+  int world_size = 1;
+};
+
+/// What the rest of the engine may know about a model.
+struct ModelInfo {
+  std::string architecture;     // "LlamaForCausalLM"
+  int64_t vocab_size = 0;       // of the logits (may exceed the tokenizer's)
+  int64_t num_layers = 0;
+  int64_t num_heads = 0;
+  int64_t num_kv_heads = 0;
+  int64_t head_dim = 0;
+  int64_t hidden_size = 0;
+  int64_t max_model_len = 0;    // derived from the config, rope scaling included
+  device::DType kv_dtype = device::DType::kBF16;
+  std::string dtype;            // "bfloat16", ...
+  std::string weight_format;    // "BF16", "Q4_1", ... of most of the linear layers
+  size_t weight_bytes = 0;      // packed, as resident
+  std::string weight_hash;      // part of a block's identity; of names, types, shapes and sizes
+};
+
+/// A decoder with its weights. Knows tensors and layers; no scheduler, no text. Owned and called by
+/// the engine thread only.
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  /// Reads config and weights of `checkpoint`, packs them. Errors name file and tensor.
+  static Result<std::unique_ptr<Model>> load(const checkpoint::Checkpoint& checkpoint,
+                                             const ModelOptions& options,
+                                             const kernels::KernelContext& ctx);
+
+  virtual const ModelInfo& info() const = 0;
+
+  /// Bytes of KV cache per block of `block_size` tokens, all layers.
+  virtual size_t kv_block_bytes(int64_t block_size) const = 0;
+  /// Reserves the KV pool (address space; pages are touched when first written).
+  virtual Status allocate_kv(int64_t num_blocks, int64_t block_size) = 0;
+  /// Activations and kernel scratch for batches up to these sizes, bytes; part of the memory plan.
+  virtual size_t activation_bytes(int64_t max_num_batched_tokens, int64_t max_num_seqs,
+                                  int64_t max_logits_rows, int64_t max_model_len) const = 0;
+  /// Takes what `activation_bytes` computed. Call once, before `forward`.
+  virtual Status reserve(const kernels::KernelContext& ctx, int64_t max_num_batched_tokens,
+                         int64_t max_num_seqs, int64_t max_logits_rows, int64_t max_model_len) = 0;
+
+  /// Runs one step. `logits` is [batch.logits_rows.size(), vocab_size] f32, written whole.
+  /// A row's logits depend on its own sequence alone (promise P1).
+  virtual Status forward(const kernels::KernelContext& ctx, const ForwardBatch& batch,
+                         std::span<float> logits) = 0;
+};
+
+}  // namespace octavo::model

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "chat_template/chat_template.h"
+#include "config/config.h"
+#include "frontend/frontend.h"
+#include "openai/exchange.h"
+
+namespace octavo::openai {
+
+/// Everything a handler may use. Lives as long as the server.
+struct ApiContext {
+  frontend::Frontend* frontend = nullptr;
+  const chat_template::ChatTemplate* chat_template = nullptr;  // nullptr: the model has none
+  const config::Config* config = nullptr;
+  Clock* clock = nullptr;
+  std::string model_root;          // path, for /v1/models
+  int64_t created_s = 0;
+  std::string system_fingerprint;  // "octavo-<version>-<8 hex>"
+  std::string default_sampling_json;  // resolved generation_config (+ override), JSON object
+};
+
+using Handler = void (*)(const ApiContext& api, HttpRequest request,
+                         std::shared_ptr<Exchange> exchange);
+
+void post_chat_completions(const ApiContext&, HttpRequest, std::shared_ptr<Exchange>);
+void post_completions(const ApiContext&, HttpRequest, std::shared_ptr<Exchange>);
+void post_tokenize(const ApiContext&, HttpRequest, std::shared_ptr<Exchange>);
+void post_detokenize(const ApiContext&, HttpRequest, std::shared_ptr<Exchange>);
+void get_models(const ApiContext&, HttpRequest, std::shared_ptr<Exchange>);
+void get_version(const ApiContext&, HttpRequest, std::shared_ptr<Exchange>);
+
+/// The error object of contract/http-api.md section 3.
+HttpResponse error_response(const Error& error);
+HttpResponse error_response(int status, std::string_view type, std::string_view message,
+                            std::string_view param = {});
+
+}  // namespace octavo::openai
