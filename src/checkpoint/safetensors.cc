@@ -26,15 +26,15 @@ class Parser {
  public:
   Parser(std::span<const std::byte> file, std::string_view name) : file_(file), name_(name) {}
 
-  Result<std::vector<Tensor>> parse() {
+  Result<SafetensorsContents> parse() {
     OCTAVO_TRY(const Metadata header, read_header());
     const auto& members = *std::get<std::shared_ptr<MetadataObject>>(header.value());
     for (const auto& [key, value] : members) {
       if (key == "__metadata__") continue;
       OCTAVO_TRY(read_tensor(key, value));
     }
-    OCTAVO_TRY(sort_and_check_overlap(tensors_, name_));
-    return std::move(tensors_);
+    OCTAVO_TRY(sort_and_check_overlap(contents_.tensors, name_));
+    return std::move(contents_);
   }
 
  private:
@@ -93,7 +93,7 @@ class Parser {
     entry.begin = static_cast<uint64_t>((*range)[0]);
     entry.end = static_cast<uint64_t>((*range)[1]);
     if (entry.end > data_.size()) {
-      return tensor_error(name, "bytes {} to {} lie beyond the end of the file at {}",
+      return tensor_error(name, "offsets {} to {} lie beyond the end of the file at {}",
                           entry.begin + data_offset_, entry.end + data_offset_, file_.size());
     }
     return entry;
@@ -106,7 +106,10 @@ class Parser {
     if (dtype_name == nullptr) {
       return tensor_error(name, "the header at offset {} lacks dtype", kLengthBytes);
     }
-    if (*dtype_name == "I64" || *dtype_name == "BOOL") return {};
+    if (*dtype_name == "I64" || *dtype_name == "BOOL") {
+      contents_.left_out.emplace_back(name);
+      return {};
+    }
     TensorType type = TensorType::kF32;
     if (*dtype_name == "BF16") {
       type = TensorType::kBF16;
@@ -129,12 +132,12 @@ class Parser {
                           fmt::join(entry.shape, ", "), *dtype_name, *size_bytes,
                           entry.end - entry.begin, entry.begin + data_offset_);
     }
-    tensors_.push_back({.name = std::string(name),
-                        .type = type,
-                        .shape = std::move(entry.shape),
-                        .data = data_.subspan(entry.begin, entry.end - entry.begin),
-                        .file = std::string(name_),
-                        .offset = entry.begin + data_offset_});
+    contents_.tensors.push_back({.name = std::string(name),
+                                 .type = type,
+                                 .shape = std::move(entry.shape),
+                                 .data = data_.subspan(entry.begin, entry.end - entry.begin),
+                                 .file = std::string(name_),
+                                 .offset = entry.begin + data_offset_});
     return {};
   }
 
@@ -142,12 +145,12 @@ class Parser {
   std::string_view name_;
   std::span<const std::byte> data_ = {};
   uint64_t data_offset_ = 0;
-  std::vector<Tensor> tensors_ = {};
+  SafetensorsContents contents_ = {};
 };
 
 }  // namespace
 
-Result<std::vector<Tensor>> parse_safetensors(std::span<const std::byte> file,
+Result<SafetensorsContents> parse_safetensors(std::span<const std::byte> file,
                                               std::string_view name) {
   return Parser(file, name).parse();
 }
