@@ -138,7 +138,10 @@ bool PreTokenizer::run(size_t step, std::string_view text, const PieceSink& sink
   if (step == steps_.size()) return sink(text);
   if (std::holds_alternative<PrefixSpaceStep>(steps_[step])) {
     if (text.starts_with(' ')) return run(step + 1, text, sink, scratch);
-    return run(step + 1, " " + std::string(text), sink, scratch);
+    std::string spaced;
+    spaced.reserve(text.size() + 1);
+    spaced.append(1, ' ').append(text);
+    return run(step + 1, spaced, sink, scratch);
   }
   const SplitStep& split = std::get<SplitStep>(steps_[step]);
   const bool is_last = step + 1 == steps_.size();
