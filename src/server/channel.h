@@ -31,7 +31,8 @@ class Channel {
     bool cut = false;        // the buffer limit was passed, or nobody is left to read
   };
 
-  /// `wake` asks the I/O thread for a `take` soon; called with no lock held, at most once per `take`.
+  /// `wake` asks the I/O thread for a `take` soon; called with no lock held, at most once per
+  /// `take`.
   Channel(size_t max_buffered_bytes, std::function<void()> wake);
 
   // Handler side, any thread.
@@ -46,9 +47,9 @@ class Channel {
   Pending take();
   /// Bytes of this response that the connection holds and the client has not read.
   void set_unsent_bytes(size_t count) { unsent_bytes_.store(count, std::memory_order_relaxed); }
-  /// The client has gone: runs the handler's callback if there is one. With `may_still_read` (it only
-  /// closed its sending side) a handler without callback may still answer. True when the connection
-  /// has no reason to live on.
+  /// The client has gone: runs the handler's callback if there is one. With `may_still_read` (it
+  /// only closed its sending side) a handler without callback may still answer. True when the
+  /// connection has no reason to live on.
   bool client_gone(bool may_still_read);
   /// The answer is complete: forgets the callback and refuses everything more.
   void close();

@@ -13,7 +13,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
 
-constexpr size_t kMaxInboxBytes = 64 << 10;    // pipelined bytes kept while a request runs
+constexpr size_t kMaxInboxBytes = 64 << 10;      // pipelined bytes kept while a request runs
 constexpr size_t kMaxQueuedAnswers = 256 << 10;  // unsent bytes before pipelining pauses
 constexpr auto kLingerTime = seconds(2);
 constexpr int kMaxReadsInARow = 4;
@@ -45,8 +45,8 @@ void Connection::refuse() {
   keep_alive_ = false;
   counted_ = false;
   method_ = "-";
-  openai::HttpResponse response = error_object(503, "ServiceUnavailableError",
-                                               "The server has too many open connections.");
+  openai::HttpResponse response =
+      error_object(503, "ServiceUnavailableError", "The server has too many open connections.");
   response.headers.emplace_back("retry-after", "1");
   send_response(std::move(response));
   close_after_flush_ = true;
@@ -126,8 +126,8 @@ void Connection::on_bytes(std::string_view bytes) {
   advance();
 }
 
-// A client that closed its sending side has gone, as far as a generation is concerned: a close and a
-// half-close look alike. Answers that need no engine are still delivered.
+// A client that closed its sending side has gone, as far as a generation is concerned: a close and
+// a half-close look alike. Answers that need no engine are still delivered.
 void Connection::on_eof() {
   read_closed_ = true;
   if (channel_) {
@@ -243,8 +243,8 @@ bool Connection::on_head() {
   return !closed_;
 }
 
-// The body has not been read: after a small one the connection could go on, but closing is simpler to
-// get right. Requests without a body keep their connection.
+// The body has not been read: after a small one the connection could go on, but closing is simpler
+// to get right. Requests without a body keep their connection.
 void Connection::refuse_early(openai::HttpResponse response, bool counted) {
   counted_ = counted;
   if (!parser_.done()) keep_alive_ = false;
@@ -314,13 +314,12 @@ void Connection::answer_locally(const Route& route, openai::HttpRequest request)
 
 void Connection::start_handler(const Route& route, openai::HttpRequest request) {
   std::weak_ptr<Connection> weak = weak_from_this();
-  channel_ = std::make_shared<Channel>(
-      size_t(state_.options.config.max_buffered_response_bytes),
-      [weak, context = owner_.shared_context()] {
-        boost::asio::post(*context, [weak] {
-          if (auto self = weak.lock()) self->on_channel();
-        });
-      });
+  channel_ = std::make_shared<Channel>(size_t(state_.options.config.max_buffered_response_bytes),
+                                       [weak, context = owner_.shared_context()] {
+                                         boost::asio::post(*context, [weak] {
+                                           if (auto self = weak.lock()) self->on_channel();
+                                         });
+                                       });
   state_.num_open_requests.fetch_add(1);
   if (route.generates) state_.server_load.fetch_add(1);
   auto exchange = std::make_shared<ServerExchange>(channel_, state_.pool);
@@ -473,7 +472,8 @@ void Connection::flush() {
       progress = true;
       continue;
     }
-    if (result.kind == IoResult::Kind::kError || result.kind == IoResult::Kind::kEof) return close();
+    if (result.kind == IoResult::Kind::kError || result.kind == IoResult::Kind::kEof)
+      return close();
     // A fresh backlog starts its time-out now; progress renews it.
     if (progress || sent_ == 0) last_sent_ = steady_clock::now();
     if (sent_ > (1 << 20)) {
@@ -506,8 +506,8 @@ void Connection::on_all_sent() {
   if (!inbox_.empty() && !advancing_) advance();
 }
 
-// Closing with unread bytes in the socket would reset the connection and could destroy our answer on
-// its way (RFC 9112 section 9.6): say that we are done, and read until the client is, briefly.
+// Closing with unread bytes in the socket would reset the connection and could destroy our answer
+// on its way (RFC 9112 section 9.6): say that we are done, and read until the client is, briefly.
 void Connection::linger() {
   if (lingering_) return;
   lingering_ = true;

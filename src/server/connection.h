@@ -98,8 +98,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const std::string client_;
 
   RequestParser parser_;
-  std::string inbox_;     // bytes after the current request
-  std::string outbox_;    // bytes to send, of which sent_ are gone
+  std::string inbox_;   // bytes after the current request
+  std::string outbox_;  // bytes to send, of which sent_ are gone
   size_t sent_ = 0;
   std::shared_ptr<Channel> channel_;  // of the request in progress
 
@@ -114,7 +114,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   int status_ = 0;
   bool keep_alive_ = true;
   bool head_seen_ = false;
-  bool counted_ = true;      // in the http_* series
+  bool counted_ = true;  // in the http_* series
   bool streaming_ = false;
   bool chunked_ = false;
   int64_t request_bytes_ = 0;
@@ -129,9 +129,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool close_after_flush_ = false;
   bool lingering_ = false;
   bool served_one_ = false;
-  TimePoint phase_start_;    // of the wait for a head, of the head, or of the body
-  TimePoint last_sent_;      // last progress of writing
-  TimePoint last_event_;     // last bytes of a stream
+  TimePoint phase_start_;  // of the wait for a head, of the head, or of the body
+  TimePoint last_sent_;    // last progress of writing
+  TimePoint last_event_;   // last bytes of a stream
   TimePoint armed_for_ = TimePoint::max();
 };
 

@@ -83,7 +83,8 @@ std::string_view ParsedRequest::header(std::string_view name) const {
 }
 
 bool ParsedRequest::has_header(std::string_view name) const {
-  return std::any_of(headers.begin(), headers.end(), [&](const auto& h) { return h.first == name; });
+  return std::any_of(headers.begin(), headers.end(),
+                     [&](const auto& h) { return h.first == name; });
 }
 
 void RequestParser::reset() {
@@ -161,7 +162,8 @@ void RequestParser::take_body(std::string_view bytes, size_t& used) {
 void RequestParser::check_partial_request_line() {
   if (line_ == "\r") return;
   const std::string_view method = std::string_view(line_).substr(0, line_.find(' '));
-  if (method.size() > kMaxMethodBytes || !std::all_of(method.begin(), method.end(), is_token_char)) {
+  if (method.size() > kMaxMethodBytes ||
+      !std::all_of(method.begin(), method.end(), is_token_char)) {
     fail(400, "The request line is malformed.");
   }
 }
@@ -281,7 +283,8 @@ void RequestParser::finish_framing() {
     }
   }
   if (num_lengths > 1) return fail(400, "The request has more than one Content-Length header.");
-  if (num_encodings > 1) return fail(400, "The request has more than one Transfer-Encoding header.");
+  if (num_encodings > 1)
+    return fail(400, "The request has more than one Transfer-Encoding header.");
   if (num_encodings == 1 && (num_lengths == 1 || request_.version_minor == 0)) {
     return fail(400, "Transfer-Encoding must not be used with Content-Length or HTTP/1.0.");
   }
@@ -303,7 +306,8 @@ void RequestParser::on_chunk_size_line() {
   const std::string_view line = line_;
   const size_t semicolon = line.find(';');
   std::string_view digits = line.substr(0, semicolon);
-  if (semicolon != std::string_view::npos) {  // blanks before an extension are legal (RFC 9112 7.1.1)
+  if (semicolon !=
+      std::string_view::npos) {  // blanks before an extension are legal (RFC 9112 7.1.1)
     if (!std::all_of(line.begin(), line.end(), is_value_char)) {
       return fail(400, "The chunked encoding of the body is malformed.");
     }

@@ -95,10 +95,10 @@ class RequestParser {
   Phase phase_ = Phase::kRequestLine;
   ParsedRequest request_;
   ParseFailure failure_;
-  std::string line_;              // the current line so far, without its CRLF when complete
-  int64_t header_bytes_ = 0;      // of request line, headers and trailers
-  int64_t chunk_overhead_ = 0;    // bytes of chunk lines
-  int64_t remaining_ = 0;         // of the fixed body or of the current chunk
+  std::string line_;            // the current line so far, without its CRLF when complete
+  int64_t header_bytes_ = 0;    // of request line, headers and trailers
+  int64_t chunk_overhead_ = 0;  // bytes of chunk lines
+  int64_t remaining_ = 0;       // of the fixed body or of the current chunk
 };
 
 /// ASCII case-insensitive equality.

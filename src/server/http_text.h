@@ -28,8 +28,8 @@ struct ResponseHead {
   std::string_view content_type;  // empty = no such header
   std::string_view date;          // RFC 9110 section 5.6.7
 };
-/// Appends the status line and all headers. A header whose name or value holds CR, LF or NUL is left
-/// out, so that nothing from a request can split a response.
+/// Appends the status line and all headers. A header whose name or value holds CR, LF or NUL is
+/// left out, so that nothing from a request can split a response.
 void append_head(std::string& out, const ResponseHead& head, const HeaderList& headers);
 
 /// Appends one chunk of the chunked encoding; nothing for empty `data` (it would end the body).

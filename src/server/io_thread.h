@@ -15,8 +15,8 @@
 
 namespace octavo::server {
 
-/// One event loop and the connections that live on it. Methods are for its own thread unless they say
-/// otherwise.
+/// One event loop and the connections that live on it. Methods are for its own thread unless they
+/// say otherwise.
 class IoThread final : public ConnectionOwner {
  public:
   explicit IoThread(ServerState& state);

@@ -142,7 +142,8 @@ Result<Listener> Listener::bind_tcp(const config::ServerConfig& config) {
     listener.port_ = bound_port(listener.fd_);
     listener.loopback_ = is_loopback_address(info->ai_addr);
     const bool v6 = host.find(':') != std::string::npos;
-    listener.address_ = fmt::format("{}{}{}:{}", v6 ? "[" : "", host, v6 ? "]" : "", listener.port_);
+    listener.address_ =
+        fmt::format("{}{}{}:{}", v6 ? "[" : "", host, v6 ? "]" : "", listener.port_);
     return listener;
   }
   return Error{Code::kInvalidArgument,

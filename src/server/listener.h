@@ -7,8 +7,8 @@
 
 namespace octavo::server {
 
-/// A bound socket that does not listen yet: bound before the model loads, so that a port in use is an
-/// error in the first millisecond, while early clients are refused rather than kept waiting.
+/// A bound socket that does not listen yet: bound before the model loads, so that a port in use is
+/// an error in the first millisecond, while early clients are refused rather than kept waiting.
 class Listener {
  public:
   /// Binds --uds, or --host and --port (0 takes a free port). Errors name address and flag.

@@ -12,7 +12,8 @@ namespace octavo::server {
 
 class ServerState;
 
-/// Who may call a route. Only kPublic is open once an API key is set (kOperate holds /metrics, which
+/// Who may call a route. Only kPublic is open once an API key is set (kOperate holds /metrics,
+/// which
 /// --unguarded-metrics opens). kDev routes exist in dev mode only.
 enum class Scope { kPublic, kInference, kOperate, kDev };
 
@@ -42,7 +43,7 @@ std::span<const Route> all_routes();
 
 /// What a method and a path come to.
 struct RouteMatch {
-  const Route* route = nullptr;     // method and path match
+  const Route* route = nullptr;      // method and path match
   const Route* same_path = nullptr;  // the path exists, perhaps with other methods
 };
 /// Exact, case-sensitive match on the decoded path; prefix rows last.

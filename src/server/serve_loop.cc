@@ -20,8 +20,9 @@ constexpr auto kSource = log::Source::kApiServer;
 
 constexpr auto kServingTick = milliseconds(100);
 constexpr auto kEndingTick = milliseconds(10);
-constexpr auto kAbortTime = seconds(5);       // for aborted requests to send their last chunk
-constexpr auto kDeadAnswerTime = seconds(3);  // the promise is: gone within 5 s of the engine's death
+constexpr auto kAbortTime = seconds(5);  // for aborted requests to send their last chunk
+constexpr auto kDeadAnswerTime =
+    seconds(3);  // the promise is: gone within 5 s of the engine's death
 constexpr auto kDeadMinimum = milliseconds(500);  // so that a probe can see the 503
 
 // Lifecycle lines in uvicorn's shape on stderr; readiness probes in scripts grep them.
@@ -99,8 +100,7 @@ void ServeLoop::on_signal() {
   log::info(log::Source::kEngineCore, "[shutdown] EngineCore: start mode={} timeout={}s",
             drain ? "drain" : "abort", config_.shutdown_timeout_s);
   if (!drain) return begin_abort();
-  log::info(log::Source::kEngineCore,
-            "[shutdown] EngineCore: draining in-flight requests count={}",
+  log::info(log::Source::kEngineCore, "[shutdown] EngineCore: draining in-flight requests count={}",
             server_.num_open_requests());
   phase_ = Phase::kDraining;
   deadline_ = steady_clock::now() + seconds(config_.shutdown_timeout_s);
@@ -108,8 +108,7 @@ void ServeLoop::on_signal() {
 }
 
 void ServeLoop::begin_abort() {
-  log::info(log::Source::kEngineCore,
-            "[shutdown] EngineCore: aborting in-flight requests count={}",
+  log::info(log::Source::kEngineCore, "[shutdown] EngineCore: aborting in-flight requests count={}",
             server_.num_open_requests());
   phase_ = Phase::kAborting;
   deadline_ = steady_clock::now() + kAbortTime;

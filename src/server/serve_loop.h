@@ -10,16 +10,16 @@
 
 namespace octavo::server {
 
-/// The life of a serving process from "listening" to its exit code, on the main thread: start lines,
-/// SIGTERM and SIGINT (the first drains, the second aborts), the watch on the engine
+/// The life of a serving process from "listening" to its exit code, on the main thread: start
+/// lines, SIGTERM and SIGINT (the first drains, the second aborts), the watch on the engine
 /// (design.md section 8, contract/logging.md sections 2 and 5).
 class ServeLoop {
  public:
   ServeLoop(Server& server, frontend::Frontend& frontend, const config::ServerConfig& config);
 
-  /// Starts the server and serves until a signal has been obeyed or the engine has died. Returns the
-  /// process's exit code: 0 after a shutdown, 1 when the engine died or nothing could be started.
-  /// The server is stopped; the frontend is the caller's to stop.
+  /// Starts the server and serves until a signal has been obeyed or the engine has died. Returns
+  /// the process's exit code: 0 after a shutdown, 1 when the engine died or nothing could be
+  /// started. The server is stopped; the frontend is the caller's to stop.
   int run();
   /// As if the signal had arrived. Any thread.
   void notify_signal();
@@ -43,7 +43,7 @@ class ServeLoop {
   boost::asio::signal_set signals_;
   boost::asio::steady_timer tick_;
   Phase phase_ = Phase::kServing;
-  TimePoint deadline_;     // of the current phase
+  TimePoint deadline_;  // of the current phase
   TimePoint phase_start_;
   bool reported_death_ = false;
   int exit_code_ = 0;

@@ -35,7 +35,8 @@ Server::Server(Listener listener, ServerOptions options)
 Server::~Server() { stop(0); }
 
 Result<std::unique_ptr<Server>> Server::create(Listener listener, ServerOptions options) {
-  const bool wants_tls = !options.config.ssl_certfile.empty() || !options.config.ssl_keyfile.empty();
+  const bool wants_tls =
+      !options.config.ssl_certfile.empty() || !options.config.ssl_keyfile.empty();
   if (wants_tls && options.config.ssl_certfile.empty()) {
     return Error{Code::kInvalidArgument, "--ssl-keyfile needs --ssl-certfile"};
   }
@@ -51,14 +52,15 @@ Status Server::start() {
   std::signal(SIGPIPE, SIG_IGN);
   OCTAVO_TRY(listener_.listen());
   const int64_t descriptors = raise_descriptor_limit();
-  state_->max_connections = std::max<int64_t>(
-      8, std::min(state_->max_connections, descriptors - kReservedDescriptors));
+  state_->max_connections =
+      std::max<int64_t>(8, std::min(state_->max_connections, descriptors - kReservedDescriptors));
   const int num_threads = std::max(1, state_->options.config.num_http_threads);
   for (int i = 0; i < num_threads; ++i) threads_.push_back(std::make_unique<IoThread>(*state_));
   size_t next = 0;
-  threads_.front()->accept_from(listener_.release(), [this, next](int fd, std::string name) mutable {
-    threads_[next++ % threads_.size()]->adopt(fd, std::move(name));
-  });
+  threads_.front()->accept_from(listener_.release(),
+                                [this, next](int fd, std::string name) mutable {
+                                  threads_[next++ % threads_.size()]->adopt(fd, std::move(name));
+                                });
   for (auto& thread : threads_) thread->start();
   started_ = true;
   return {};

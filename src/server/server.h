@@ -46,8 +46,8 @@ class Server {
   bool stopped_ = false;
 };
 
-/// The server of `octavo serve`: all routes, /metrics from the frontend's engine and `http_metrics`.
-/// Everything passed by reference must outlive it.
+/// The server of `octavo serve`: all routes, /metrics from the frontend's engine and
+/// `http_metrics`. Everything passed by reference must outlive it.
 Result<std::unique_ptr<Server>> create_server(Listener listener, const config::ServerConfig& config,
                                               const openai::ApiContext& api,
                                               observability::HttpMetrics& http_metrics,

@@ -61,7 +61,7 @@ class ServerState {
   std::atomic<int64_t> num_open_requests{0};  // handed to a worker, answer not complete
   std::atomic<int64_t> server_load{0};        // of them, on routes that generate
   std::atomic<int64_t> held_body_bytes{0};
-  int64_t max_connections = 0;                // after RLIMIT_NOFILE
+  int64_t max_connections = 0;  // after RLIMIT_NOFILE
 };
 
 }  // namespace octavo::server

@@ -54,14 +54,16 @@ class TlsTransport final : public Transport {
   IoResult read(std::span<char> buffer) override {
     if (ssl_ == nullptr) return {IoResult::Kind::kError, 0};
     ERR_clear_error();
-    const int count = SSL_read(ssl_.get(), buffer.data(), int(std::min<size_t>(buffer.size(), INT_MAX)));
+    const int count =
+        SSL_read(ssl_.get(), buffer.data(), int(std::min<size_t>(buffer.size(), INT_MAX)));
     return outcome(count);
   }
   IoResult write(std::string_view bytes) override {
     if (ssl_ == nullptr) return {IoResult::Kind::kError, 0};
     if (bytes.empty()) return {};
     ERR_clear_error();
-    const int count = SSL_write(ssl_.get(), bytes.data(), int(std::min<size_t>(bytes.size(), INT_MAX)));
+    const int count =
+        SSL_write(ssl_.get(), bytes.data(), int(std::min<size_t>(bytes.size(), INT_MAX)));
     return outcome(count);
   }
   void shutdown_write() override {
@@ -91,7 +93,8 @@ class TlsTransport final : public Transport {
 
 class OpenSslContext final : public TlsContext {
  public:
-  explicit OpenSslContext(std::unique_ptr<SSL_CTX, SslFree> context) : context_(std::move(context)) {}
+  explicit OpenSslContext(std::unique_ptr<SSL_CTX, SslFree> context)
+      : context_(std::move(context)) {}
   std::unique_ptr<Transport> accept(int fd) override {
     return std::make_unique<TlsTransport>(context_.get(), fd);
   }
