@@ -16,7 +16,7 @@ from tokenizers import Regex, pre_tokenizers
 CATEGORIES = (
     "Cn Cc Cf Co Cs Ll Lm Lo Lt Lu Mc Me Mn Nd Nl No Pc Pd Pe Pf Pi Po Ps Sc Sk Sm So Zl Zp Zs"
 ).split()
-REGEX_SPACE, RUST_NUMERIC, RUST_SPACE = 0x20, 0x40, 0x80
+SPACE, NUMERIC, PUNCTUATION = 0x20, 0x40, 0x80
 NUM_CODES = 0x110000
 BLOCK = 128
 
@@ -40,14 +40,12 @@ def removed_by_regex(pattern, codes):
     return matched(pre_tokenizers.Split(Regex(pattern), "removed"), codes)
 
 
-def numeric(codes):
-    """Digits isolates what it matches, so a lone code point between letters is cut off."""
+def isolated(pre_tokenizer, codes):
+    """Code points that `pre_tokenizer` cuts off when they stand between letters."""
     found = []
-    digits = pre_tokenizers.Digits(individual_digits=True)
     for at in range(0, len(codes), 4096):
-        chunk = codes[at:at + 4096]
-        pieces = digits.pre_tokenize_str("".join("a" + chr(c) for c in chunk) + "a")
-        found += [ord(p) for p, _ in pieces if len(p) == 1 and p != "a"]
+        text = "".join("a" + chr(c) for c in codes[at:at + 4096]) + "a"
+        found += [ord(p) for p, _ in pre_tokenizer.pre_tokenize_str(text) if p != "a" and len(p) == 1]
     return found
 
 
@@ -61,12 +59,14 @@ def table():
             for code in removed_by_regex(r"\p{%s}" % name, codes):
                 assert out[code] == 0, hex(code)
                 out[code] = index
-    for code in removed_by_regex(r"\s", codes):
-        out[code] |= REGEX_SPACE
-    for code in numeric(codes):
-        out[code] |= RUST_NUMERIC
-    for code in matched(pre_tokenizers.WhitespaceSplit(), codes):
-        out[code] |= RUST_SPACE
+    spaces = removed_by_regex(r"\s", codes)
+    assert spaces == matched(pre_tokenizers.WhitespaceSplit(), codes)
+    for code in spaces:
+        out[code] |= SPACE
+    for code in isolated(pre_tokenizers.Digits(individual_digits=True), codes):
+        out[code] |= NUMERIC
+    for code in isolated(pre_tokenizers.Punctuation("isolated"), codes):
+        out[code] |= PUNCTUATION
     return bytes(out)
 
 

@@ -91,12 +91,11 @@ bool matches(CharPattern pattern, char32_t code) {
   const CharClass cls(code);
   switch (pattern) {
     case CharPattern::kNumeric:
-      return cls.is_rust_numeric();
+      return cls.is_digits_class();
     case CharPattern::kSpace:
       return cls.is_space();
     case CharPattern::kPunctuation:
-      // ASCII symbols ($ + < = > ^ ` | ~) count as punctuation too.
-      return cls.in(kPunctuation) || (code < 0x80 && cls.in(kSymbols));
+      return cls.is_punctuation_class();
   }
   return false;
 }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint32_t kMatchLimit = 10'000'000;  // steps of one search, far above any real pattern's
 constexpr uint32_t kHeapLimitKib = 65536;
-constexpr size_t kJitStackStart = 32 << 10, kJitStackMax = 4 << 20;
+constexpr size_t kJitStackStart = 32 << 10, kJitStackMax = 16 << 20;
 constexpr size_t kMaxPatternBytes = 16 << 10;
 
 struct NamedSet {

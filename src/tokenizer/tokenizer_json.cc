@@ -177,24 +177,19 @@ Status parse_post_processor(const JsonElement& element, const JsonPlace& place,
 }
 
 /// A token of tokenizer_config.json: "text" or {"content": "text", ...}.
-std::string config_token(const JsonObject& config, std::string_view key) {
-  JsonElement element;
-  JsonObject object;
-  std::string_view text;
-  if (!find_member(config, key, element)) return {};
-  if (element.get(object) == simdjson::SUCCESS && !find_member(object, "content", element)) {
-    return {};
-  }
-  return element.get(text) == simdjson::SUCCESS ? std::string(text) : std::string();
+std::string config_token(const checkpoint::Metadata& config, std::string_view key) {
+  const checkpoint::Metadata* token = config.find(key);
+  if (token != nullptr && token->is_object()) token = token->find("content");
+  const std::string* text = token == nullptr ? nullptr : token->as_string();
+  return text == nullptr ? std::string() : *text;
 }
 
 Status parse_config(std::string_view text, const JsonPlace& place, TokenizerSpec& spec) {
   if (text.empty()) return {};
-  simdjson::dom::parser parser;
-  JsonObject config;
-  if (const auto error = parser.parse(text.data(), text.size()).get(config)) {
-    return place.invalid(simdjson::error_message(error));
-  }
+  // Not simdjson's DOM: the files' usual model_max_length, 10^30, is no number to it.
+  OCTAVO_TRY(const checkpoint::Metadata config,
+             checkpoint::parse_json_metadata(
+                 text, fmt::format("{}: {}", place.path, place.component)));
   spec.bos_token = config_token(config, "bos_token");
   spec.eos_token = config_token(config, "eos_token");
   return {};

@@ -32,9 +32,12 @@ class CharClass {
   explicit CharClass(char32_t code);
   Category category() const { return Category(bits_ & 31); }
   bool in(CategorySet set) const { return (set >> (bits_ & 31)) & 1; }
-  bool is_space() const { return bits_ & 0x20; }       // \s of a regex, and Rust's is_whitespace
-  bool is_rust_numeric() const { return bits_ & 0x40; }  // what the Digits pre-tokenizer takes
-  bool is_word() const {                                 // \w of a regex
+  bool is_space() const { return bits_ & 0x20; }  // \s of a regex, and Rust's is_whitespace
+  // What the Digits and Punctuation pre-tokenizers take; their tables are of other Unicode versions
+  // than the categories.
+  bool is_digits_class() const { return bits_ & 0x40; }
+  bool is_punctuation_class() const { return bits_ & 0x80; }
+  bool is_word() const {  // \w of a regex
     return in(kLetters | kMarks | kNumbers | set_of(Category::kPc));
   }
 
