@@ -38,7 +38,7 @@ class CharClass {
   bool is_digits_class() const { return bits_ & 0x40; }
   bool is_punctuation_class() const { return bits_ & 0x80; }
   bool is_word() const {  // \w of a regex
-    return in(kLetters | kMarks | kNumbers | set_of(Category::kPc));
+    return in(kLetters | kMarks | set_of(Category::kNd) | set_of(Category::kNl) | set_of(Category::kPc));
   }
 
  private:
