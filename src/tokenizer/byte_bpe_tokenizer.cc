@@ -93,15 +93,14 @@ class ByteBpeTokenizer final : public Tokenizer {
     };
     // Added tokens of the text as given, then those of each normalised stretch, then words.
     auto split_normalized = [&](std::string_view stretch, std::span<const TextSpan> untrusted) {
-      return normalized_tokens_.split(
-          stretch, untrusted, [&](const AddedTokenMatcher::Part& part) {
-            if (part.id == kNoToken) {
-              pre_tokenizer_.split(stretch.substr(part.begin, part.end - part.begin), encode_piece);
-            } else {
-              out.push_back(part.id);
-            }
-            return out.size() < options.max_tokens;
-          });
+      return normalized_tokens_.split(stretch, untrusted, [&](const AddedTokenMatcher::Part& part) {
+        if (part.id == kNoToken) {
+          pre_tokenizer_.split(stretch.substr(part.begin, part.end - part.begin), encode_piece);
+        } else {
+          out.push_back(part.id);
+        }
+        return out.size() < options.max_tokens;
+      });
     };
     return raw_tokens_.split(text, options.untrusted, [&](const AddedTokenMatcher::Part& part) {
       if (part.id != kNoToken) {

@@ -22,7 +22,7 @@ TEST(Normalizer, UnicodeForms) {
   EXPECT_EQ(of(UnicodeForm::kNfc).apply("ae\xCC\x81z"), "a\xC3\xA9z");
   EXPECT_EQ(of(UnicodeForm::kNfd).apply("a\xC3\xA9z"), "ae\xCC\x81z");
   EXPECT_EQ(of(UnicodeForm::kNfkc).apply("\xEF\xAC\x81x"), "fix");
-  EXPECT_EQ(of(UnicodeForm::kNfc).apply("\xE2\x84\xAB"), "\xC3\x85");              // Angstrom sign
+  EXPECT_EQ(of(UnicodeForm::kNfc).apply("\xE2\x84\xAB"), "\xC3\x85");  // Angstrom sign
   EXPECT_EQ(of(UnicodeForm::kNfc).apply("\xE1\x84\x80\xE1\x85\xA1"), "\xEA\xB0\x80");  // Hangul
   EXPECT_EQ(of(UnicodeForm::kNfc).apply(""), "");
 }

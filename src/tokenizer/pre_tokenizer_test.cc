@@ -4,7 +4,6 @@
 
 #include <random>
 
-
 namespace octavo::tokenizer {
 namespace {
 
@@ -37,11 +36,37 @@ PreTokenizer by_scanner(std::string_view pattern) {
 
 /// Text of what patterns treat differently: contractions, spaces, newlines, digits, marks.
 std::string random_text(std::mt19937& random) {
-  static constexpr std::string_view kParts[] = {
-      "the", "Hello", "\xC3\xA9t\xC3\xA9", "\xE6\x97\xA5\xE6\x9C\xAC", "e\xCC\x81", "12", "3",
-      "\xE2\x85\xA7", "\xC2\xBD", " ", "  ", "\n", "\r\n", "\t", "\xC2\xA0", "\xE3\x80\x80",
-      "\xE2\x80\xA8", "'s", "'S", "'\xC5\xBF", "'Ll", "'vE", "'", "''d", "...", "!", "_",
-      "\xF0\x9F\x91\xA9\xE2\x80\x8D", "\xCC\x81", "/", "\xE2\x82\xAC"};
+  static constexpr std::string_view kParts[] = {"the",
+                                                "Hello",
+                                                "\xC3\xA9t\xC3\xA9",
+                                                "\xE6\x97\xA5\xE6\x9C\xAC",
+                                                "e\xCC\x81",
+                                                "12",
+                                                "3",
+                                                "\xE2\x85\xA7",
+                                                "\xC2\xBD",
+                                                " ",
+                                                "  ",
+                                                "\n",
+                                                "\r\n",
+                                                "\t",
+                                                "\xC2\xA0",
+                                                "\xE3\x80\x80",
+                                                "\xE2\x80\xA8",
+                                                "'s",
+                                                "'S",
+                                                "'\xC5\xBF",
+                                                "'Ll",
+                                                "'vE",
+                                                "'",
+                                                "''d",
+                                                "...",
+                                                "!",
+                                                "_",
+                                                "\xF0\x9F\x91\xA9\xE2\x80\x8D",
+                                                "\xCC\x81",
+                                                "/",
+                                                "\xE2\x82\xAC"};
   std::string text;
   for (size_t n = random() % 30; n > 0; --n) text += kParts[random() % std::size(kParts)];
   return text;
@@ -110,8 +135,7 @@ TEST(PreTokenizer, StepsRunOnThePiecesOfTheStepBefore) {
   steps.push_back(SplitStep{CharPattern::kNumeric});
   steps.push_back(PrefixSpaceStep{});
   steps.push_back(SplitStep{*Scanner::for_pattern(kGpt2Pattern)});
-  EXPECT_EQ(pieces_of(PreTokenizer(std::move(steps)), "ab12 c"),
-            (Pieces{" ab", " 1", " 2", " c"}));
+  EXPECT_EQ(pieces_of(PreTokenizer(std::move(steps)), "ab12 c"), (Pieces{" ab", " 1", " 2", " c"}));
 }
 
 TEST(PreTokenizer, TheSinkCanStop) {
