@@ -70,6 +70,8 @@ Error unknown(std::string_view word) {
   std::string hint;
   if (name == "--task") {
     hint = " (use --runner pooling and --convert)";
+  } else if (name == "--omni") {
+    hint = " (octavo serves text only)";
   } else if (name.starts_with("--")) {
     const std::string nearest = nearest_flag(name.substr(2));
     if (!nearest.empty()) hint = fmt::format(" (did you mean --{}?)", nearest);

@@ -98,7 +98,11 @@ std::string description(const Flag& flag) {
 
 std::string flag_entry(const Flag& flag) {
   std::string head = fmt::format("  --{}", flag.name);
-  if (has_negation(flag)) head += fmt::format(", --no-{}", flag.name);
+  if (has_negation(flag)) {
+    // `--no-enable-x` is read too, but nobody should learn it.
+    head += flag.name.starts_with("enable-") ? fmt::format(", --disable-{}", flag.name.substr(7))
+                                             : fmt::format(", --no-{}", flag.name);
+  }
   if (!flag.extra.short_name.empty()) head += fmt::format(", -{}", flag.extra.short_name);
   head += placeholder(flag.kind);
   std::string text = description(flag);

@@ -141,11 +141,14 @@ Status JsonValue::merge(std::string_view dotted, std::string_view word, bool app
     }
     value = std::move(list);
   }
+  if (dotted.empty() || dotted.front() == '.' || dotted.find("..") != std::string_view::npos ||
+      dotted.back() == '.') {
+    return invalid("a dotted key has an empty part");
+  }
   for (int depth = 0; !dotted.empty(); ++depth) {
     if (depth >= kMaxDepth) return invalid("keys are nested too deep");
     const size_t dot = dotted.rfind('.');
     const std::string key(dotted.substr(dot == dotted.npos ? 0 : dot + 1));
-    if (key.empty()) return invalid("a dotted key has an empty part");
     Json object = Json::object();
     object[key] = std::move(value);
     value = std::move(object);

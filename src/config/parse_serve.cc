@@ -159,10 +159,11 @@ class ServeParser {
         break;
     }
     if (!is_neutral(flag, value)) {
-      return invalid(fmt::format(
-          "argument --{}: octavo knows this flag, but it belongs to a later version; leave it out "
-          "(default: {})",
-          flag.name, flag.effective_default()));
+      return invalid(
+          fmt::format("argument --{}: octavo knows this flag, but {} belongs to a later version; "
+                      "leave it out (default: {})",
+                      flag.name, flag.takes_bool() || value.text.empty() ? "it" : value.text,
+                      flag.effective_default()));
     }
     outcome_.notes.push_back(
         fmt::format("--{} belongs to a later version; its default changes nothing.", flag.name));

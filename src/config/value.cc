@@ -234,6 +234,8 @@ Result<Value> read_value(const Flag& flag, const std::vector<const Assignment*>&
 bool is_neutral(const Flag& flag, const Value& value) {
   if (flag.takes_bool()) return value.boolean == (flag.default_text == "True");
   if (flag.kind == Kind::kList || flag.kind == Kind::kRepeat) return value.list.empty();
+  // An empty object sets nothing.
+  if (flag.kind == Kind::kJson && value.text == "{}") return true;
   if (equals_default(flag, value, flag.default_text)) return true;
   for (const std::string_view text : split(flag.extra.neutral)) {
     if (equals_default(flag, value, text)) return true;
