@@ -141,7 +141,7 @@ TEST(ParseServe, BooleansHaveAllTheirSpellings) {
 
 TEST(ParseServe, UnambiguousBeginningsOfNamesAreRead) {
   EXPECT_EQ(config_of({"--kv-cache-memory", "1G"}).engine.cache.kv_cache_memory_bytes, 1 << 30);
-  EXPECT_EQ(config_of({"--max-num-se", "4", "--po", "1"}).server.port, 1);
+  EXPECT_EQ(config_of({"--max-num-se", "4", "--por", "1"}).server.port, 1);
   EXPECT_EQ(config_of({"--device-memory-utilization", "0.1"}).engine.cache.gpu_memory_utilization,
             0.1);
   EXPECT_THAT(error_of({"--max-num", "4"}),
