@@ -108,7 +108,7 @@ class Watcher {
     for (const auto& [id, request] : requests_) {
       const Collected& got = h_.sink.requests[id];
       if (!got.finish_reason && !aborted_.contains(id)) return fmt::format("{} has no end", id);
-      if (!got.finish_reason) continue;
+      if (!got.finish_reason || got.finish_reason == FinishReason::kAbort) continue;
       if (got.finish_reason == FinishReason::kError) return fmt::format("{} failed", id);
       if (request.sampling.logprobs && got.logprobs.size() != got.token_ids.size()) {
         return fmt::format("{} lacks logprobs", id);
