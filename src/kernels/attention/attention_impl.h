@@ -78,7 +78,7 @@ void load_queries(const AttentionCall& call, const AttentionTile& tile,
                                        S::set1(factor));
         if constexpr (T::kRounded) {
           std::byte halves[32];
-          S::store_low_halves(halves, bf16_bits<S>(x));
+          S::store_low_halves(halves, S::bf16_bits(x));
           __builtin_memcpy(to + 2 * d, halves, static_cast<size_t>(2 * n));
         } else {
           S::store_n(reinterpret_cast<float*>(to) + d, x, n);
@@ -197,7 +197,7 @@ void softmax_row(const AttentionCall& call, const ChunkView& view, int64_t posit
       e = exp2_of<S, T::kExpDegree>(S::sub(S::load(scores + 16 * p), S::set1(row_max)));
     }
     if constexpr (T::kRounded) {
-      const typename S::I bits = bf16_bits<S>(e);
+      const typename S::I bits = S::bf16_bits(e);
       S::store_low_halves(weights + 32 * p, bits);
       e = S::as_f(S::template sll<16>(bits));
     } else {

@@ -12,6 +12,8 @@ namespace octavo::kernels {
 namespace {
 
 constexpr auto kLinear = std::to_array<Variant<const LinearKernels*>>({
+    {Isa::kAvx512, &avx512::kLinear},
+    {Isa::kAvx2, &avx2::kLinear},
     {Isa::kGeneric, &generic::kLinear},
 });
 

@@ -49,11 +49,11 @@ struct Q4_1 {
   static constexpr bool kNibbles = true;
 };
 
-/// `ahead` bytes behind what a tile reads, `prefetch_lines` cache lines per block are fetched.
-struct Prefetch {
-  size_t ahead = 0;
-  int lines = 0;
-};
+template <class S, class Q>
+__attribute__((always_inline)) inline typename S::I dot(typename S::I acc, typename S::I w,
+                                                        typename S::I x) {
+  return Q::kNibbles ? S::dpbusd_nibbles(acc, w, x) : S::dpbusd(acc, w, x);
+}
 
 template <class S, class Q, int MR, int NR>
 void int8_tile(const LinearCall& call, int64_t row, int64_t panel) {
@@ -97,11 +97,15 @@ void int8_tile(const LinearCall& call, int64_t row, int64_t panel) {
         const int8_t* const q = x[m * x_stride].q;
         const I first = S::bcast4(q + 4 * l);
 #pragma GCC unroll 8
-        for (int n = 0; n < NR; ++n) acc[m][n] = S::dpbusd(acc[m][n], low[n], first);
+        for (int n = 0; n < NR; ++n) {
+          acc[m][n] = dot<S, Q>(acc[m][n], low[n], first);
+        }
         if constexpr (Q::kNibbles) {
           const I second = S::bcast4(q + 16 + 4 * l);
 #pragma GCC unroll 8
-          for (int n = 0; n < NR; ++n) acc[m][n] = S::dpbusd(acc[m][n], high[n], second);
+          for (int n = 0; n < NR; ++n) {
+            acc[m][n] = dot<S, Q>(acc[m][n], high[n], second);
+          }
         }
       }
     }
@@ -206,12 +210,12 @@ template <class S>
 void round_row_bf16(std::byte* out, const float* x, int64_t num_cols) {
   int64_t i = 0;
   for (; i + 16 <= num_cols; i += 16) {
-    S::store_low_halves(out + 2 * i, bf16_bits<S>(S::load(x + i)));
+    S::store_low_halves(out + 2 * i, S::bf16_bits(S::load(x + i)));
   }
   if (i < num_cols) {
     const int64_t left = num_cols - i;
     std::byte halves[32];
-    S::store_low_halves(halves, bf16_bits<S>(S::load_n(x + i, static_cast<int>(left))));
+    S::store_low_halves(halves, S::bf16_bits(S::load_n(x + i, static_cast<int>(left))));
     __builtin_memcpy(out + 2 * i, halves, static_cast<size_t>((left + 1) / 2 * 4));
   }
 }

@@ -8,6 +8,8 @@
 namespace octavo::kernels {
 namespace {
 constexpr auto kRmsNorm = std::to_array<Variant<const RmsNormRun*>>({
+    {Isa::kAvx512, &avx512::kRmsNorm},
+    {Isa::kAvx2, &avx2::kRmsNorm},
     {Isa::kGeneric, &generic::kRmsNorm},
 });
 }  // namespace

@@ -6,6 +6,8 @@
 namespace octavo::kernels {
 namespace {
 constexpr auto kSiluAndMul = std::to_array<Variant<const SiluAndMulRun*>>({
+    {Isa::kAvx512, &avx512::kSiluAndMul},
+    {Isa::kAvx2, &avx2::kSiluAndMul},
     {Isa::kGeneric, &generic::kSiluAndMul},
 });
 }  // namespace

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-// Elementary functions and conversions as templates over the Simd classes: the same polynomial and
+// Elementary functions as templates over the Simd classes: the same polynomial and
 // the same steps in all of them.
 
 namespace octavo::kernels {
@@ -51,17 +51,6 @@ __attribute__((always_inline)) inline typename S::F exp_of(typename S::F x) {
   p = S::fma(p, r, S::set1(1.0f));
   p = S::fma(p, r, S::set1(1.0f));
   return S::mul(p, S::as_f(S::template sll<23>(S::iadd(n, S::iset1(127)))));
-}
-
-/// bf16 bits of each lane in its low half, ties to even, NaN stays NaN.
-template <class S>
-__attribute__((always_inline)) inline typename S::I bf16_bits(typename S::F x) {
-  const typename S::I bits = S::as_i(x);
-  const typename S::I lowest = S::iand(S::template srl<16>(bits), S::iset1(1));
-  const typename S::I rounded =
-      S::template srl<16>(S::iadd(S::iadd(bits, S::iset1(0x7fff)), lowest));
-  // A NaN whose payload lies in the dropped half must not turn into infinity (or wrap to zero).
-  return S::nan_select(x, S::ior(S::template srl<16>(bits), S::iset1(0x40)), rounded);
 }
 
 }  // namespace

@@ -129,16 +129,23 @@ struct SimdGeneric {
     acc += (srl<16>(w) & mask) * ((x << 8) >> 24);
     return acc + srl<24>(w) * (x >> 24);
   }
+  /// The same for w up to 15.
+  OCTAVO_SIMD I dpbusd_nibbles(I acc, I w, I x) { return dpbusd(acc, w, x); }
   /// acc + w.odd * x.odd, then + w.even * x.even, of pairs of bf16 (even in the low half).
   OCTAVO_SIMD F dpbf16(F acc, I w, I x) {
     const I high = iset1(static_cast<int32_t>(0xffff0000u));
     acc = fma(as_f(w & high), as_f(x & high), acc);
     return fma(as_f(w << 16), as_f(x << 16), acc);
   }
-  /// a in the lanes where x is a NaN, b elsewhere.
-  OCTAVO_SIMD I nan_select(F x, I a, I b) {
-    const I mask = x != x;
-    return (mask & a) | (~mask & b);
+  /// bf16 bits of each lane in its low half, ties to even, NaN stays NaN.
+  OCTAVO_SIMD I bf16_bits(F x) {
+    const I bits = as_i(x);
+    const I lowest = srl<16>(bits) & iset1(1);
+    const I rounded = srl<16>(bits + iset1(0x7fff) + lowest);
+    // A NaN whose payload lies in the dropped half must not turn into infinity.
+    const I nan = srl<16>(bits) | iset1(0x40);
+    const I is_number = x == x;
+    return (is_number & rounded) | (~is_number & nan);
   }
   /// Rounded to an IEEE half, ties to even, and widened again.
   OCTAVO_SIMD F round_f16(F x) {
