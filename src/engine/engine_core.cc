@@ -199,15 +199,14 @@ Result<bool> EngineCore::run_step() {
   bool did_something = apply_messages();
   did_something |= expire_deadlines();
   scheduler_.schedule(clock_.monotonic_s(), batch_);
-  // Also without work: the runner has to forget what was aborted.
-  if (!batch_.sequences.empty() || !batch_.ended.empty()) {
-    if (!batch_.sequences.empty()) {
-      OCTAVO_TRY(fault_.before_step(num_steps_finished_.load() + 1));
-    }
+  if (!batch_.sequences.empty()) {
+    OCTAVO_TRY(fault_.before_step(num_steps_finished_.load() + 1));
     OCTAVO_TRY(runner_->execute(batch_, runner_output_));
     apply_late_aborts();
     scheduler_.update(batch_, runner_output_, outputs_);
     did_something = true;
+  } else if (!batch_.ended.empty()) {
+    OCTAVO_TRY(runner_->execute(batch_, runner_output_));  // it forgets what has ended
   }
   if (did_something) publish();
   reply_to_drained();
@@ -373,7 +372,6 @@ Status EngineCore::reset_prefix_cache(bool preempt_running) {
 }
 
 void EngineCore::warn_of_preemption(const Sequence& sequence) {
-  ++num_preemptions_;
   const double now_s = clock_.monotonic_s();
   if (now_s - last_preemption_warning_s_ < kPreemptionWarningInterval) return;
   last_preemption_warning_s_ = now_s;
@@ -381,7 +379,7 @@ void EngineCore::warn_of_preemption(const Sequence& sequence) {
                "Sequence {} is preempted by PreemptionMode.RECOMPUTE mode: the KV cache is full. "
                "--kv-cache-memory-bytes or --gpu-memory-utilization enlarges it, --max-num-seqs "
                "lowers the demand. total_cumulative_preemption_cnt={}",
-               sequence.id.value(), num_preemptions_);
+               sequence.id.value(), scheduler_.num_preemptions());
 }
 
 void EngineCore::publish() {

@@ -83,7 +83,6 @@ class EngineCore final : public Engine {
   RunnerOutput runner_output_;
   std::vector<SequenceOutput> outputs_;
   double last_preemption_warning_s_;
-  int64_t num_preemptions_ = 0;
   int64_t num_published_ = 0;
 
   std::atomic<bool> dead_ = false;

@@ -103,6 +103,7 @@ bool Scheduler::allocate_or_preempt(Sequence& sequence, int32_t num_new, size_t&
       --index;
     }
     preempt(victim_index);
+    if (preemption_hook_) preemption_hook_(victim);
     if (&victim == &sequence) return false;
   }
   return true;
@@ -126,7 +127,6 @@ void Scheduler::preempt(size_t index) {
   ++sequence.num_preemptions;
   ++num_preemptions_;
   waiting_->push_front(sequence);
-  if (preemption_hook_) preemption_hook_(sequence);
 }
 
 void Scheduler::preempt_all() {

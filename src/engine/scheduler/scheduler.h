@@ -66,7 +66,7 @@ class Scheduler {
   void set_admission_filter(std::function<bool(const Sequence&)> filter) {
     admission_filter_ = std::move(filter);
   }
-  /// Called at each preemption.
+  /// Called at each preemption for want of blocks.
   void set_preemption_hook(std::function<void(const Sequence&)> hook) {
     preemption_hook_ = std::move(hook);
   }
@@ -77,6 +77,7 @@ class Scheduler {
   int64_t num_skipped() const { return static_cast<int64_t>(skipped_->size()); }
   /// Sequences that were admitted before: running, or preempted and waiting to resume.
   int64_t num_started() const { return num_started_; }
+  int64_t num_preemptions() const { return num_preemptions_; }
   /// Prompt tokens of sequences that were never admitted.
   int64_t num_queued_prompt_tokens() const { return num_queued_prompt_tokens_; }
   /// Figures as of now; moves out this step's prefix-cache admissions.
