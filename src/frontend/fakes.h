@@ -117,7 +117,7 @@ class FakeEngine final : public engine::Engine {
         messages_.pop_front();
       }
       for (auto it = running_.begin(); it != running_.end();) {
-        step.outputs.push_back(next_output(it->second));
+        fill_output(it->second, step.outputs.emplace_back());
         it = step.outputs.back().finish_reason ? running_.erase(it) : std::next(it);
       }
       step.step = ++num_steps_;
@@ -173,20 +173,18 @@ class FakeEngine final : public engine::Engine {
     } else if (auto* abort = std::get_if<engine::AbortRequest>(&message)) {
       aborts_.push_back(*abort);
       if (running_.erase(abort->id.value()) > 0 && abort->want_output) {
-        engine::SequenceOutput output;
+        engine::SequenceOutput& output = step.outputs.emplace_back();
         output.id = abort->id;
         output.finish_reason = abort->reason;
-        step.outputs.push_back(std::move(output));
       }
     }
   }
-  engine::SequenceOutput next_output(Running& r) {
-    engine::SequenceOutput output;
+  void fill_output(Running& r, engine::SequenceOutput& output) {
     output.id = r.request.id;
     if (!error.empty()) {
       output.finish_reason = engine::FinishReason::kError;
       output.error = error;
-      return output;
+      return;
     }
     const auto& tokens = script.empty() ? r.request.prompt : script;
     const engine::TokenId token = tokens[r.num_out % tokens.size()];
@@ -211,11 +209,10 @@ class FakeEngine final : public engine::Engine {
       output.finish_reason = engine::FinishReason::kStop;
     } else if (std::find(ids.begin(), ids.end(), token) != ids.end() && allowed) {
       output.finish_reason = engine::FinishReason::kStop;
-      output.stop_reason = token;
+      output.stop_reason.emplace<engine::TokenId>(token);
     } else if (static_cast<int32_t>(r.num_out) >= sampling.max_tokens) {
       output.finish_reason = engine::FinishReason::kLength;
     }
-    return output;
   }
   engine::TokenLogprobs logprobs_of(engine::TokenId token, int32_t k) const {
     engine::TokenLogprobs out;

@@ -276,7 +276,7 @@ TEST_F(FrontendTest, AbortedStreamEndsWithAbort) {
 TEST_F(FrontendTest, AbortAllEndsEveryRequestThroughTheEngine) {
   start(bytes("a"));
   engine_->hold = true;
-  auto stream = frontend_->generate(request("p", 50));
+  auto stream = frontend_->generate(request("p", 1 << 30));
   ASSERT_TRUE(stream.ok());
   frontend_->begin_drain();
   EXPECT_FALSE(frontend_->ready());
