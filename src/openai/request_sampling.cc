@@ -67,16 +67,20 @@ void parse_truncation(const Fields& fields, const Fields* defaults, engine::Samp
   out.min_p = static_cast<float>(min_p);
 }
 
-/// Ends of sequence beyond the primary one are stop tokens.
+/// Ends of sequence beyond the primary one are stop tokens: `eos_token_id` as the file has it, or
+/// already taken apart as `stop_token_ids`.
 void add_eos_ids(const Fields& defaults, const ApiContext& api, engine::SamplingParams& out) {
-  const auto element = defaults.find("eos_token_id");
-  if (!element || !element->is_array() || out.ignore_eos) return;
+  if (out.ignore_eos) return;
   const int64_t vocab_size = api.frontend->engine_info().vocab_size;
-  for (const JsonElement id : array_of(*element)) {
-    const auto value = as_integer(id);
-    if (!value || *value < 0 || *value >= vocab_size) continue;
-    if (*value == api.frontend->tokenizer().eos_token_id()) continue;
-    out.stop_token_ids.push_back(static_cast<engine::TokenId>(*value));
+  for (const char* name : {"eos_token_id", "stop_token_ids"}) {
+    const auto element = defaults.find(name);
+    if (!element || !element->is_array()) continue;
+    for (const JsonElement id : array_of(*element)) {
+      const auto value = as_integer(id);
+      if (!value || *value < 0 || *value >= vocab_size) continue;
+      if (*value == api.frontend->tokenizer().eos_token_id()) continue;
+      out.stop_token_ids.push_back(static_cast<engine::TokenId>(*value));
+    }
   }
 }
 
