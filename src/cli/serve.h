@@ -4,7 +4,8 @@
 
 namespace octavo::cli {
 
-/// Runs the server until a signal ends it. Exit status: 0 after a clean shutdown, else 1.
+/// `octavo serve`: loads the model, serves until a signal has been obeyed or the engine has died.
+/// Returns the process's exit code: 0 after a shutdown, 1 when the engine died or the start failed.
 int run_serve(const config::Config& config);
 
 }  // namespace octavo::cli
