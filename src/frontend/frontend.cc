@@ -22,6 +22,9 @@ class FrontendAbortPort final : public AbortPort {
   void abort(const std::shared_ptr<StreamState>& stream) override {
     std::lock_guard lock(mutex_);
     if (stage_ == nullptr) return;
+    if (!stream->log_id().empty()) {
+      log::info(log::Source::kApiServer, "Aborted request(s) {}.", stream->log_id());
+    }
     // First to the output stage: it ends the samples before it can see an output of the abort.
     stage_->client_abort(stream);
     for (int32_t index = 0; index < stream->n(); ++index) {
@@ -39,6 +42,38 @@ class FrontendAbortPort final : public AbortPort {
   OutputStage* stage_;
   engine::Engine* engine_;
 };
+
+/// A request that could never run must not wait at the head of the queue.
+Status check_fits(const GenerateRequest& request, const engine::EngineInfo& info) {
+  const auto num_prompt_tokens = static_cast<int64_t>(request.prompt.size());
+  if (num_prompt_tokens < 1 || num_prompt_tokens >= info.max_model_len) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("The prompt has {} tokens; 1 to {} fit into the context of {}",
+                             num_prompt_tokens, info.max_model_len - 1, info.max_model_len),
+                 "input_tokens"};
+  }
+  // The last token never gets a place in the cache.
+  const int64_t num_tokens = num_prompt_tokens + request.sampling.max_tokens - 1;
+  const int64_t capacity = (info.num_blocks - 1) * info.block_size;
+  if (info.num_blocks > 0 && std::min(num_tokens, info.max_model_len - 1) > capacity) {
+    return Error{
+        Code::kInvalidArgument,
+        fmt::format("The prompt's {} tokens and {} output tokens can never fit into the KV "
+                    "cache of {} tokens; ask for less, or raise --kv-cache-memory-bytes",
+                    num_prompt_tokens, request.sampling.max_tokens, capacity),
+        "input_tokens"};
+  }
+  return {};
+}
+
+void log_received(const GenerateRequest& request) {
+  const engine::SamplingParams& p = request.sampling;
+  log::info(log::Source::kApiServer,
+            "Received request {}: params: n={}, temperature={}, top_p={}, top_k={}, min_p={}, "
+            "max_tokens={}, min_tokens={}, num_prompt_tokens={}, lora_request: None.",
+            request.request_id, request.n, p.temperature, p.top_p, p.top_k, p.min_p, p.max_tokens,
+            p.min_tokens, request.prompt.size());
+}
 
 class FrontendImpl final : public Frontend {
  public:
@@ -145,16 +180,10 @@ Status FrontendImpl::admit(const GenerateRequest& request) const {
 Result<std::shared_ptr<OutputStream>> FrontendImpl::generate(GenerateRequest request) {
   if (engine_dead()) return Error{Code::kUnavailable, "The engine has stopped"};
   if (draining_.load()) return Error{Code::kUnavailable, "The server is shutting down"};
-  const int64_t max_model_len = engine_->info().max_model_len;
-  const auto num_prompt_tokens = static_cast<int64_t>(request.prompt.size());
-  if (num_prompt_tokens < 1 || num_prompt_tokens >= max_model_len) {
-    return Error{Code::kInvalidArgument,
-                 fmt::format("The prompt has {} tokens; 1 to {} fit into the context of {}",
-                             num_prompt_tokens, max_model_len - 1, max_model_len),
-                 "input_tokens"};
-  }
-  auto stream =
-      std::make_shared<StreamState>(engine::RequestId(next_id_.fetch_add(request.n)), request.n);
+  OCTAVO_TRY(check_fits(request, engine_->info()));
+  auto stream = std::make_shared<StreamState>(
+      engine::RequestId(next_id_.fetch_add(request.n)), request.n,
+      options_.config.enable_log_requests ? request.request_id : std::string());
   const size_t max_text_bytes =
       (static_cast<size_t>(request.sampling.max_tokens) + 1) * tokenizer_->max_token_bytes();
   OutputStage::Registration registration{
@@ -162,12 +191,13 @@ Result<std::shared_ptr<OutputStream>> FrontendImpl::generate(GenerateRequest req
       .text = request.text,
       .min_tokens = request.sampling.min_tokens,
       .max_tokens = request.sampling.max_tokens,
-      .num_prompt_tokens = static_cast<int32_t>(num_prompt_tokens),
+      .num_prompt_tokens = static_cast<int32_t>(request.prompt.size()),
       .arrival_wall_s = request.arrival_wall_s,
       .stop = std::make_shared<const StopPatterns>(request.text.stop, max_text_bytes)};
   registration.text.stream_interval = static_cast<int32_t>(std::clamp<int64_t>(
       std::max<int64_t>(request.text.stream_interval, options_.config.stream_interval), 1,
       std::numeric_limits<int32_t>::max()));
+  if (options_.config.enable_log_requests) log_received(request);
   {
     std::lock_guard lock(admission_);
     OCTAVO_TRY(admit(request));
@@ -178,6 +208,9 @@ Result<std::shared_ptr<OutputStream>> FrontendImpl::generate(GenerateRequest req
   if (Status status = submit_samples(request, *stream); !status.ok()) {
     stage_.remove(stream);
     return std::move(status).error();
+  }
+  if (!stream->log_id().empty()) {
+    log::info(log::Source::kApiServer, "Added request {}.", stream->log_id());
   }
   return std::shared_ptr<OutputStream>(std::make_shared<StreamHandle>(std::move(stream), port_));
 }

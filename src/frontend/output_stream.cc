@@ -30,8 +30,8 @@ void merge(Delta& to, Delta&& from) {
 
 }  // namespace
 
-StreamState::StreamState(engine::RequestId first_id, int32_t n)
-    : first_id_(first_id), n_(n), slots_(static_cast<size_t>(n), -1) {}
+StreamState::StreamState(engine::RequestId first_id, int32_t n, std::string log_id)
+    : first_id_(first_id), n_(n), log_id_(std::move(log_id)), slots_(static_cast<size_t>(n), -1) {}
 
 void StreamState::add(Delta&& delta) {
   std::lock_guard lock(mutex_);

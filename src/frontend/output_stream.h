@@ -5,6 +5,8 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "frontend/frontend.h"
@@ -14,12 +16,14 @@ namespace octavo::frontend {
 /// The buffer between the output thread and one client: at most one merged delta per sample.
 class StreamState {
  public:
-  StreamState(engine::RequestId first_id, int32_t n);
+  /// `log_id`: the client's id when its requests are logged, else empty.
+  StreamState(engine::RequestId first_id, int32_t n, std::string log_id);
 
   engine::RequestId id_of(int32_t index) const {
     return engine::RequestId(first_id_.value() + index);
   }
   int32_t n() const { return n_; }
+  const std::string& log_id() const { return log_id_; }
 
   /// Output thread. Adds to what waits for the client; `notify` then tells it.
   void add(Delta&& delta);
@@ -36,6 +40,7 @@ class StreamState {
  private:
   const engine::RequestId first_id_;
   const int32_t n_;
+  const std::string log_id_;
   std::atomic<bool> aborted_{false};
   mutable std::mutex mutex_;
   std::condition_variable ready_;

@@ -220,6 +220,11 @@ TEST_F(ChatCompletions, DeadEngineAnswersOpenRequestsAndRefusesNewOnes) {
   ASSERT_TRUE(open->wait());
   EXPECT_EQ(open->response.status, 500);
   EXPECT_EQ(open->response.body.find("secret"), std::string::npos);
+  EXPECT_EQ(error(post_chat_completions, chat(), 500)["type"], "InternalServerError");
+}
+
+TEST_F(ChatCompletions, BL100_DrainingAnswers503WithRetryAfter) {
+  frontend_->begin_drain();
   const HttpResponse refused = post(post_chat_completions, chat());
   EXPECT_EQ(refused.status, 503);
   EXPECT_EQ(refused.headers[0].first, "Retry-After");

@@ -4,6 +4,12 @@
 #include <utility>
 
 namespace octavo::openai {
+namespace {
+
+/// What killed an engine is for the log, not for clients.
+const std::string kEngineDead = "The engine has stopped and cannot answer";
+
+}  // namespace
 
 GenerationTask::GenerationTask(const ApiContext& api, std::shared_ptr<Exchange> exchange,
                                bool stream)
@@ -14,6 +20,7 @@ Status GenerationTask::start(std::vector<frontend::GenerateRequest> requests) {
     auto stream = api_.frontend->generate(std::move(request));
     if (!stream.ok()) {
       streams_.clear();  // aborts the earlier ones
+      if (api_.frontend->engine_dead()) return Error{Code::kInternal, kEngineDead};
       return std::move(stream).error();
     }
     streams_.push_back(std::move(stream).value());
@@ -70,10 +77,9 @@ void GenerationTask::drain() {
 void GenerationTask::fail(const frontend::Delta& delta, std::string events) {
   done_ = true;
   for (const auto& stream : streams_) stream->abort();
-  // What killed an engine is for the log, not for clients.
   const bool dead = api_.frontend->engine_dead() || delta.error.empty();
-  const HttpResponse error = error_response(
-      500, "InternalServerError", dead ? "The engine has stopped and cannot answer" : delta.error);
+  const HttpResponse error =
+      error_response(500, "InternalServerError", dead ? kEngineDead : delta.error);
   if (!stream_) return exchange_->respond(error);
   events += "data: " + error.body + "\n\ndata: [DONE]\n\n";
   if (exchange_->write(std::move(events))) exchange_->end_stream();

@@ -143,8 +143,9 @@ std::string shorten(std::string_view text, size_t max_bytes) {
 Result<JsonBody> JsonBody::parse(std::string_view text, int64_t max_depth) {
   JsonBody body;
   body.parser_ = std::make_unique<simdjson::dom::parser>();
-  auto error = body.parser_->allocate(std::max<size_t>(text.size(), 64),
-                                      static_cast<size_t>(std::clamp<int64_t>(max_depth, 1, 1024)));
+  auto error =
+      body.parser_->allocate(std::max<size_t>(text.size(), 64),
+                             static_cast<size_t>(std::clamp<int64_t>(max_depth, 1, 1024)) + 1);
   if (error) return Error{Code::kInternal, "Out of memory for the request body"};
   error = body.parser_->parse(text.data(), text.size()).get(body.root_);
   if (error) return syntax_error(text, error, max_depth);

@@ -16,22 +16,51 @@
 
 namespace octavo::openai {
 
-/// Collects what a handler sends. Posted work runs on one thread of its own, as on the HTTP pool.
-class FakeExchange final : public Exchange {
+/// One thread for posted work, as the HTTP pool.
+class FakePool {
  public:
-  FakeExchange() : worker_([this] { work(); }) {}
-  ~FakeExchange() override {
+  FakePool() : worker_([this] { work(); }) {}
+  ~FakePool() { stop(); }
+  void post(std::function<void()> work) {
+    std::lock_guard lock(mutex_);
+    if (stopping_) return;
+    queue_.push_back(std::move(work));
+    changed_.notify_all();
+  }
+  void stop() {
     {
       std::lock_guard lock(mutex_);
-      closing_ = true;
+      stopping_ = true;
     }
     changed_.notify_all();
-    if (worker_.get_id() == std::this_thread::get_id()) {
-      worker_.detach();
-    } else {
-      worker_.join();
+    if (worker_.joinable()) worker_.join();
+  }
+
+ private:
+  void work() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
+      if (queue_.empty()) return;
+      auto next = std::move(queue_.front());
+      queue_.pop_front();
+      lock.unlock();
+      next();
+      next = {};
+      lock.lock();
     }
   }
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> queue_;
+  bool stopping_ = false;
+  std::thread worker_;
+};
+
+/// Collects what a handler sends.
+class FakeExchange final : public Exchange {
+ public:
+  explicit FakeExchange(std::shared_ptr<FakePool> pool = nullptr) : pool_(std::move(pool)) {}
   void respond(HttpResponse r) override {
     set([&] { response = std::move(r), ended = true; });
   }
@@ -46,20 +75,13 @@ class FakeExchange final : public Exchange {
     set([&] { ended = true; });
   }
   void on_disconnect(std::function<void()> callback) override {
-    std::lock_guard lock(mutex_);
-    disconnected_ = std::move(callback);
+    set([&] { disconnected_ = std::move(callback); });
   }
-  void post(std::function<void()> work) override {
-    set([&] { queue_.push_back(std::move(work)); });
-  }
+  void post(std::function<void()> work) override { pool_->post(std::move(work)); }
 
   void disconnect() {
     std::function<void()> callback;
-    {
-      std::lock_guard lock(mutex_);
-      gone = true;
-      callback = disconnected_;
-    }
+    set([&] { gone = true, callback = disconnected_; });
     if (callback) callback();
   }
   bool wait() {
@@ -80,25 +102,10 @@ class FakeExchange final : public Exchange {
     change();
     changed_.notify_all();
   }
-  void work() {
-    std::unique_lock lock(mutex_);
-    while (true) {
-      changed_.wait(lock, [&] { return closing_ || !queue_.empty(); });
-      if (queue_.empty()) return;
-      auto next = std::move(queue_.front());
-      queue_.pop_front();
-      lock.unlock();
-      next();
-      next = {};
-      lock.lock();
-    }
-  }
+  std::shared_ptr<FakePool> pool_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::function<void()>> queue_;
   std::function<void()> disconnected_;
-  bool closing_ = false;
-  std::thread worker_;
 };
 
 /// An API over a fake engine that answers "hello world." and then </s>.
@@ -110,6 +117,10 @@ class ApiTest : public ::testing::Test {
     config_.engine.model.model = "tiny";
     config_.engine.model.served_model_name = {"tiny", "alias"};
     start();
+  }
+  void TearDown() override {
+    frontend_->stop();
+    pool_->stop();
   }
   void start() {
     api_.frontend = nullptr;
@@ -146,7 +157,7 @@ class ApiTest : public ::testing::Test {
   std::shared_ptr<FakeExchange> send(
       Handler handler, std::string body,
       std::vector<std::pair<std::string, std::string>> headers = {}) {
-    auto exchange = std::make_shared<FakeExchange>();
+    auto exchange = std::make_shared<FakeExchange>(pool_);
     headers.emplace_back("content-type", "application/json; charset=utf-8");
     handler(api_,
             HttpRequest{.method = "POST",
@@ -214,6 +225,7 @@ class ApiTest : public ::testing::Test {
       "{{ '<|im_start|>assistant\\n' }}{% endif %}";
 
   ManualClock clock_;
+  std::shared_ptr<FakePool> pool_ = std::make_shared<FakePool>();
   config::Config config_;
   std::vector<engine::TokenId> script_ = [] {
     auto ids = bytes("hello world.");
