@@ -84,16 +84,16 @@ double stats_interval_s(const char* setting) {
   return number && std::isfinite(seconds) && seconds > 0 ? seconds : kDefaultIntervalS;
 }
 
-std::optional<std::string> PreemptionWarning::record(double now_s, const std::string& request_id) {
+std::optional<std::string> PreemptionWarning::record(double now_s) {
   ++cumulative_;
   if (last_s_ && now_s - *last_s_ < interval_s_) return std::nullopt;
   last_s_ = now_s;
   return fmt::format(
-      "Request {} is preempted by PreemptionMode.RECOMPUTE mode because there is not enough KV "
+      "A request is preempted by PreemptionMode.RECOMPUTE mode because there is not enough KV "
       "cache space. This can affect the end-to-end performance. Give the cache more memory "
       "(--kv-cache-memory-bytes or --gpu-memory-utilization) or run fewer requests at once "
       "(--max-num-seqs). total_cumulative_preemption_cnt={}",
-      request_id, cumulative_);
+      cumulative_);
 }
 
 }  // namespace octavo::observability

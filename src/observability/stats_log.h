@@ -72,7 +72,7 @@ class PreemptionWarning {
  public:
   explicit PreemptionWarning(double interval_s = 5.0) : interval_s_(interval_s) {}
   /// A preemption at `now_s`; the text of a WARNING if it is time for one.
-  std::optional<std::string> record(double now_s, const std::string& request_id);
+  std::optional<std::string> record(double now_s);
   int64_t cumulative() const { return cumulative_; }
 
  private:

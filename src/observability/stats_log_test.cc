@@ -92,12 +92,12 @@ TEST(StatsInterval, FallsBackToFiveSeconds) {
 
 TEST(PreemptionWarning, IsRateLimitedButCountsAll) {
   PreemptionWarning warning(5.0);
-  const auto first = warning.record(10, "cmpl-1");
+  const auto first = warning.record(10);
   ASSERT_TRUE(first.has_value());
-  EXPECT_THAT(*first, HasSubstr("cmpl-1 is preempted by PreemptionMode.RECOMPUTE mode"));
+  EXPECT_THAT(*first, HasSubstr("A request is preempted by PreemptionMode.RECOMPUTE mode"));
   EXPECT_THAT(*first, HasSubstr("total_cumulative_preemption_cnt=1"));
-  EXPECT_FALSE(warning.record(14.9, "cmpl-2").has_value());
-  EXPECT_THAT(*warning.record(15, "cmpl-3"), HasSubstr("total_cumulative_preemption_cnt=3"));
+  EXPECT_FALSE(warning.record(14.9).has_value());
+  EXPECT_THAT(*warning.record(15), HasSubstr("total_cumulative_preemption_cnt=3"));
 }
 
 }  // namespace
