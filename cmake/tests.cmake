@@ -35,3 +35,15 @@ foreach(folder property kernels golden)
     octavo_test(${folder}_test SOURCES ${tests} LINK ${${folder}_link} TIMEOUT 600 LABEL ${folder})
   endif()
 endforeach()
+
+# tests/no_compile/*.cc must be refused, for the reason that their first line names.
+file(GLOB misuses CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/no_compile/*.cc)
+foreach(source ${misuses})
+  get_filename_component(name ${source} NAME_WE)
+  file(STRINGS ${source} first LIMIT_COUNT 1)
+  string(REPLACE "// expect: " "" reason "${first}")
+  add_test(NAME no_compile_${name} COMMAND ${CMAKE_CXX_COMPILER} -std=c++20 -fsyntax-only -Wall
+           -Wextra -Werror -I${PROJECT_SOURCE_DIR}/src ${source})
+  set_tests_properties(no_compile_${name} PROPERTIES LABELS unit
+                       PASS_REGULAR_EXPRESSION "error: [^\n]*(${reason})")
+endforeach()

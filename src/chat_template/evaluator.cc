@@ -345,7 +345,7 @@ SliceRange slice_range(const Value* parts, int64_t size) {
 
 Value slice_string(Meter& meter, const StrObj& s, const Value* parts) {
   const std::string_view text = s.text;
-  meter.charge_bytes(text.size());
+  meter.charge_chars(text.size());
   const auto size = static_cast<int64_t>(count_chars(text));
   const SliceRange r = slice_range(parts, size);
   const bool ascii = size == static_cast<int64_t>(text.size());

@@ -51,16 +51,32 @@ class Writer {
   }
 
   void write_string(const StrObj& s) {
+    meter_.charge_chars(s.text.size());
     out_.append("\"");
     for_each_run(s, [&](std::string_view run, bool untrusted) {
       std::string escaped;
       escaped.reserve(run.size());
       for (size_t at = 0, size = 1; at < run.size(); at += size) {
+        const size_t plain = plain_size(run, at);
+        escaped.append(run.substr(at, plain));
+        at += plain;
+        if (at >= run.size()) break;
         append_char(escaped, run, at, size);
       }
       out_.append(escaped, untrusted);
     });
     out_.append("\"");
+  }
+
+  /// Bytes from `at` on that are written as they are.
+  size_t plain_size(std::string_view run, size_t at) const {
+    size_t end = at;
+    while (end < run.size()) {
+      const auto c = static_cast<unsigned char>(run[end]);
+      if (c < 0x20 || c == '"' || c == '\\' || (c >= 0x80 && style_.ensure_ascii)) break;
+      ++end;
+    }
+    return end - at;
   }
 
   void append_char(std::string& out, std::string_view run, size_t at, size_t& size) const {

@@ -246,7 +246,7 @@ std::vector<Value> rsplit_spaces(Meter& meter, const StrObj& s, int64_t max) {
 
 std::vector<Value> split(Meter& meter, const StrObj& s, const std::string_view* separator,
                          int64_t max) {
-  meter.charge_bytes(s.text.size());
+  meter.charge_chars(s.text.size());
   if (separator == nullptr) return split_spaces(meter, s, max);
   if (separator->empty()) fail("empty separator");
   std::vector<Value> parts;
@@ -286,7 +286,7 @@ std::vector<Value> rsplit(Meter& meter, const StrObj& s, const std::string_view*
 }
 
 std::vector<Value> splitlines(Meter& meter, const StrObj& s, bool keep_ends) {
-  meter.charge_bytes(s.text.size());
+  meter.charge_chars(s.text.size());
   std::vector<Value> lines;
   const std::string_view text = s.text;
   size_t begin = 0;
@@ -352,6 +352,7 @@ void append_case(std::string& out, int32_t c, Case how) {
 }  // namespace
 
 Value change_case(Meter& meter, const StrObj& s, Case how) {
+  meter.charge_chars(s.text.size());
   StrBuilder out(meter);
   bool first = true;
   bool after_cased = false;  // crosses runs: a word may be partly untrusted
@@ -380,6 +381,7 @@ Value change_case(Meter& meter, const StrObj& s, Case how) {
 }
 
 Value escape_html(Meter& meter, const StrObj& s) {
+  meter.charge_chars(s.text.size());
   StrBuilder out(meter);
   for_each_run(s, [&](std::string_view run, bool untrusted) {
     std::string escaped;

@@ -419,6 +419,7 @@ void append_value(Meter& meter, StrBuilder& out, const Value& v, int depth) {
     case Type::kFloat:
       return out.append(float_repr(v.as_double()));
     case Type::kString:
+      meter.charge_chars(v.str().text.size());
       return append_string_repr(out, v.str());
     case Type::kList:
       return append_list(meter, out, v.list(), depth);
@@ -479,7 +480,7 @@ int64_t length(Meter& meter, const Value& v) {
     case Type::kUndefined:
       return 0;
     case Type::kString:
-      meter.charge_bytes(v.str().text.size());
+      meter.charge_chars(v.str().text.size());
       return static_cast<int64_t>(count_chars(v.str().text));
     case Type::kList:
       if (v.list().kind == ListKind::kGenerator) break;

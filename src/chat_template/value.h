@@ -34,6 +34,8 @@ class Meter {
   }
   /// Cost of touching `size` bytes, as steps.
   void charge_bytes(size_t size) { charge(static_cast<int64_t>(size / kBytesPerStep)); }
+  /// Cost of decoding `size` bytes character by character.
+  void charge_chars(size_t size) { charge(static_cast<int64_t>(size / kCharsPerStep)); }
   /// Refuses a string of `size` bytes before it is built.
   void check_size(size_t size) const {
     if (size > limits_.max_output_bytes) fail_size();
@@ -44,6 +46,7 @@ class Meter {
   [[noreturn]] void fail_steps() const;
   [[noreturn]] void fail_size() const;
   static constexpr size_t kBytesPerStep = 64;  // a copied cache line costs about one small node
+  static constexpr size_t kCharsPerStep = 32;
   Limits limits_;
   int64_t steps_left_;
 };

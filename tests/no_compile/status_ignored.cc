@@ -1,0 +1,6 @@
+// expect: nodiscard
+#include "base/result.h"
+
+octavo::Status store();
+
+void ignores() { store(); }
