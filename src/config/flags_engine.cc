@@ -68,11 +68,6 @@ constexpr auto kEngineFlags = std::to_array<Flag>({
           [](Config& c,
              const Value& v) { c.engine.cache.kv_cache_memory_bytes = optional_integer(v); },
           {.bounds = ">=1"}),
-    built("kv-cache-dtype", Kind::kEnum, "auto", Group::kCache, 'A',
-          "Type of keys and values; auto: float32 with --dtype float32, float16 with float16, else "
-          "bfloat16. The fp8 types belong to a later version.",
-          [](Config& c, const Value& v) { c.engine.cache.kv_cache_dtype = v.text; },
-          {.choices = "auto float16 bfloat16"}),
     built("num-gpu-blocks-override", Kind::kInt, "unset", Group::kCache, 'A',
           "Exact number of KV cache blocks, for tests of preemption.",
           [](Config& c, const Value& v) {

@@ -5,6 +5,9 @@ namespace {
 
 // Facts of contract: vLLM 0.33.0. A row moves to another table when its feature is built.
 constexpr auto kLaterFlags = std::to_array<Flag>({
+    later("kv-cache-dtype", Kind::kString, "auto", Group::kCache, 'A',
+          "Type of keys and values; auto: float32 with --dtype float32, float16 with float16, else "
+          "bfloat16."),
     later("logprobs-mode", Kind::kEnum, "raw_logprobs", Group::kModel, 'B',
           "Which logits the logprobs are of.",
           {.choices = "raw_logits raw_logprobs processed_logits processed_logprobs"}),
