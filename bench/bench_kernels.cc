@@ -1,6 +1,7 @@
 // Micro-benchmarks of the kernels on SmolLM2-135M's shapes, beside the machine's roofs measured in
 // the same run.
-//   bench_kernels [threads] [format ...]     formats: Q4_0 Q4_1 Q8_0 BF16 F16 F32, attention, pack, fork
+//   bench_kernels [threads] [format ...]     formats: Q4_0 Q4_1 Q8_0 BF16 F16 F32, attention, pack,
+//   fork
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -92,12 +93,13 @@ void bench_linear(Bench& bench, WeightFormat format, Arithmetic arithmetic) {
     const double gop_s = 2 * macs * static_cast<double>(tokens) / 1e9 / seconds;
     const bool block = format >= WeightFormat::kQ8_0;
     const double roof = block ? bench.roofs.int8_gop_s : bench.roofs.bf16_gflop_s;
-    std::printf("linear %-5s %s M=%-4ld %8.3f ms  %6.1f GB/s (%3.0f %% of read)  %7.1f G%s/s "
-                "(%3.0f %%)\n",
-                std::string(name_of(format)).c_str(),
-                arithmetic == Arithmetic::kNative ? "native" : "f32   ", static_cast<long>(tokens),
-                seconds * 1e3, gb_s, 100 * gb_s / bench.roofs.read_gb_s, gop_s,
-                block ? "OP" : "FLOP", roof > 0 ? 100 * gop_s / roof : 0.0);
+    std::printf(
+        "linear %-5s %s M=%-4ld %8.3f ms  %6.1f GB/s (%3.0f %% of read)  %7.1f G%s/s "
+        "(%3.0f %%)\n",
+        std::string(name_of(format)).c_str(),
+        arithmetic == Arithmetic::kNative ? "native" : "f32   ", static_cast<long>(tokens),
+        seconds * 1e3, gb_s, 100 * gb_s / bench.roofs.read_gb_s, gop_s, block ? "OP" : "FLOP",
+        roof > 0 ? 100 * gop_s / roof : 0.0);
   }
 }
 
@@ -112,10 +114,8 @@ void bench_attention(Bench& bench) {
                           Case{1, 512, 512}, Case{4, 128, 128}}) {
       const int64_t blocks = (c.keys + 15) / 16;
       const int64_t pages = c.seqs * blocks;
-      const size_t layer_bytes =
-          static_cast<size_t>(pages) * kv_page_bytes(dtype, kKvHeads, kDim);
-      const device::Buffer cache =
-          device::Buffer::create(layer_bytes * kLayers, true).value();
+      const size_t layer_bytes = static_cast<size_t>(pages) * kv_page_bytes(dtype, kKvHeads, kDim);
+      const device::Buffer cache = device::Buffer::create(layer_bytes * kLayers, true).value();
       std::vector<int32_t> tables(static_cast<size_t>(pages));
       for (size_t i = 0; i < tables.size(); ++i) tables[i] = static_cast<int32_t>(i);
       std::shuffle(tables.begin(), tables.end(), std::mt19937(1));
@@ -155,12 +155,13 @@ void bench_attention(Bench& bench) {
       for (int64_t i = 0; i < c.queries; ++i) pairs += static_cast<double>(c.keys - i);
       const double gflop_s =
           4.0 * kDim * kHeads * kLayers * static_cast<double>(c.seqs) * pairs / 1e9 / seconds;
-      std::printf("attention %s %2ld seqs %3ld queries %4ld keys: %8.3f ms  %6.1f GB/s (%3.0f %%) "
-                  "%7.1f GFLOP/s (%3.0f %%)  kv_write %.3f ms\n",
-                  std::string(device::name_of(dtype)).c_str(), static_cast<long>(c.seqs),
-                  static_cast<long>(c.queries), static_cast<long>(c.keys), seconds * 1e3, gb_s,
-                  100 * gb_s / bench.roofs.read_gb_s, gflop_s,
-                  100 * gflop_s / bench.roofs.bf16_gflop_s, write_seconds * 1e3);
+      std::printf(
+          "attention %s %2ld seqs %3ld queries %4ld keys: %8.3f ms  %6.1f GB/s (%3.0f %%) "
+          "%7.1f GFLOP/s (%3.0f %%)  kv_write %.3f ms\n",
+          std::string(device::name_of(dtype)).c_str(), static_cast<long>(c.seqs),
+          static_cast<long>(c.queries), static_cast<long>(c.keys), seconds * 1e3, gb_s,
+          100 * gb_s / bench.roofs.read_gb_s, gflop_s, 100 * gflop_s / bench.roofs.bf16_gflop_s,
+          write_seconds * 1e3);
     }
   }
 }

@@ -12,17 +12,17 @@ namespace {
 
 constexpr int kInner = 20000;
 
-// In assembler: compilers hoist and reorder what a peak test is made of. 12 independent chains cover
-// the latency of two pipes; no flags are needed for these instructions in asm.
-#define OCTAVO_TWELVE(op)                                                                       \
-  op " %%zmm13, %%zmm12, %%zmm0\n" op " %%zmm13, %%zmm12, %%zmm1\n"                             \
-  op " %%zmm13, %%zmm12, %%zmm2\n" op " %%zmm13, %%zmm12, %%zmm3\n"                             \
-  op " %%zmm13, %%zmm12, %%zmm4\n" op " %%zmm13, %%zmm12, %%zmm5\n"                             \
-  op " %%zmm13, %%zmm12, %%zmm6\n" op " %%zmm13, %%zmm12, %%zmm7\n"                             \
-  op " %%zmm13, %%zmm12, %%zmm8\n" op " %%zmm13, %%zmm12, %%zmm9\n"                             \
-  op " %%zmm13, %%zmm12, %%zmm10\n" op " %%zmm13, %%zmm12, %%zmm11\n"
-#define OCTAVO_CLOBBERS                                                                        \
-  "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",     \
+// In assembler: compilers hoist and reorder what a peak test is made of. 12 independent chains
+// cover the latency of two pipes; no flags are needed for these instructions in asm.
+#define OCTAVO_TWELVE(op)                                              \
+  op " %%zmm13, %%zmm12, %%zmm0\n" op " %%zmm13, %%zmm12, %%zmm1\n" op \
+     " %%zmm13, %%zmm12, %%zmm2\n" op " %%zmm13, %%zmm12, %%zmm3\n" op \
+     " %%zmm13, %%zmm12, %%zmm4\n" op " %%zmm13, %%zmm12, %%zmm5\n" op \
+     " %%zmm13, %%zmm12, %%zmm6\n" op " %%zmm13, %%zmm12, %%zmm7\n" op \
+     " %%zmm13, %%zmm12, %%zmm8\n" op " %%zmm13, %%zmm12, %%zmm9\n" op \
+     " %%zmm13, %%zmm12, %%zmm10\n" op " %%zmm13, %%zmm12, %%zmm11\n"
+#define OCTAVO_CLOBBERS                                                                    \
+  "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", \
       "xmm11", "xmm12", "xmm13"
 
 void spin_int8() {
@@ -71,10 +71,11 @@ Roofs measure_roofs(device::ThreadPool& pool, const std::byte* buffer, size_t si
   constexpr int64_t kPiece = 1 << 20;
   const auto pieces = static_cast<int64_t>(size_bytes) / kPiece;
   roofs.read_gb_s = static_cast<double>(pieces * kPiece) / 1e9 / best_seconds(threads == 1, [&] {
-    pool.parallel_for(pieces, 4, [&](int64_t begin, int64_t end, int) {
-      sink = sink + read_range(buffer + begin * kPiece, static_cast<size_t>((end - begin) * kPiece));
-    });
-  });
+                      pool.parallel_for(pieces, 4, [&](int64_t begin, int64_t end, int) {
+                        sink = sink + read_range(buffer + begin * kPiece,
+                                                 static_cast<size_t>((end - begin) * kPiece));
+                      });
+                    });
   if (kernels::best_isa() != kernels::Isa::kAvx512) return roofs;
   const auto rate = [&](void (*spin)(), double ops) {
     return static_cast<double>(threads) * 12 * kInner * ops / 1e9 / best_seconds(threads == 1, [&] {

@@ -89,8 +89,7 @@ void apply_limit(MemoryLimit& limit, std::optional<int64_t> max, std::optional<i
 MemoryLimit cgroup_memory() {
   MemoryLimit limit;
   for_each_cgroup("", [&](const std::string& folder) {  // "max" is no number: no limit
-    apply_limit(limit, read_number(folder + "/memory.max"),
-                read_number(folder + "/memory.current"),
+    apply_limit(limit, read_number(folder + "/memory.max"), read_number(folder + "/memory.current"),
                 stat_value(read_small_file(folder + "/memory.stat"), "inactive_file"));
   });
   for_each_cgroup("memory", [&](const std::string& folder) {

@@ -57,8 +57,8 @@ class PagedSequences {
       }
     }
     const int64_t num_pages = num_blocks * (c.block_size / kPageTokens);
-    const size_t bytes = static_cast<size_t>(num_pages) *
-                         kv_page_bytes(c.dtype, c.num_kv_heads, c.head_dim);
+    const size_t bytes =
+        static_cast<size_t>(num_pages) * kv_page_bytes(c.dtype, c.num_kv_heads, c.head_dim);
     cache_ = device::Buffer::create(bytes, false).value();
     std::memset(cache_.data(), 0xff, bytes);  // NaN in all three types
     layer_ = {cache_.data(), c.dtype, num_pages, c.num_kv_heads, c.head_dim};
@@ -151,16 +151,16 @@ class PagedSequences {
     for (size_t j = 0; j < scores.size(); ++j) {
       const double w = std::exp(scores[j] - largest);
       total += w;
-      const float* v =
-          &v_[s][static_cast<size_t>((begin + static_cast<int64_t>(j)) * kv_stride() + kv_head * d)];
+      const float* v = &v_[s][static_cast<size_t>((begin + static_cast<int64_t>(j)) * kv_stride() +
+                                                  kv_head * d)];
       for (int64_t i = 0; i < d; ++i) {
         out[static_cast<size_t>(i)] += w * round_to(c_.dtype, v[i]);
       }
     }
     for (double& x : out) x /= total;
     const bool rounded = c_.dtype == device::DType::kBF16;
-    const double score_error = magnitude * ((rounded ? 0x1p-9 : 0) + (d + 4.0) * 0x1p-23) +
-                               std::abs(c_.softcap) * 0x1p-22;
+    const double score_error =
+        magnitude * ((rounded ? 0x1p-9 : 0) + (d + 4.0) * 0x1p-23) + std::abs(c_.softcap) * 0x1p-22;
     const double tolerance = 2 * score_error + (rounded ? 2 * 0x1p-9 + 6e-6 : 4e-6) +
                              static_cast<double>(scores.size() + 8) * 0x1p-23;
     return {out, tolerance};
@@ -179,19 +179,19 @@ class PagedSequences {
     const int64_t size = static_cast<int64_t>(device::size_of(c_.dtype));
     for (int64_t t = end; t % kPageTokens != 0; ++t) {
       for (int64_t head = 0; head < c_.num_kv_heads; ++head) {
-        std::byte* const k = layer_.data + static_cast<size_t>((slot(s, end - 1) / kPageTokens) *
-                                                                   c_.num_kv_heads +
-                                                               head) *
-                                               head_bytes;
+        std::byte* const k =
+            layer_.data +
+            static_cast<size_t>((slot(s, end - 1) / kPageTokens) * c_.num_kv_heads + head) *
+                head_bytes;
         std::byte* const v = k + head_bytes / 2;
         const int64_t o = t % kPageTokens;
         for (int64_t i = 0; i < c_.head_dim; ++i) {
           const bool pairs = size == 2;
           std::memset(k + (pairs ? 64 * (i / 2) + 4 * o + 2 * (i % 2) : 64 * i + 4 * o), 0xff,
                       static_cast<size_t>(size));
-          std::memset(v + (pairs ? (o / 2 * c_.head_dim + i) * 4 + 2 * (o % 2)
-                                 : (o * c_.head_dim + i) * 4),
-                      0xff, static_cast<size_t>(size));
+          std::memset(
+              v + (pairs ? (o / 2 * c_.head_dim + i) * 4 + 2 * (o % 2) : (o * c_.head_dim + i) * 4),
+              0xff, static_cast<size_t>(size));
         }
       }
     }

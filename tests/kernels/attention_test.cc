@@ -5,8 +5,8 @@
 namespace octavo::kernels {
 namespace {
 
-class Attention : public WithIsa {};
-INSTANTIATE_TEST_SUITE_P(Isa, Attention, testing::ValuesIn(runnable_isas()), isa_name);
+class Attention : public WithVariant {};
+INSTANTIATE_TEST_SUITE_P(Variant, Attention, testing::ValuesIn(runnable_variants()), variant_name);
 
 constexpr device::DType kDTypes[] = {device::DType::kF32, device::DType::kF16,
                                      device::DType::kBF16};
@@ -17,8 +17,8 @@ std::vector<AttentionCase> cases() {
     out.push_back({dtype, 9, 3, 64, 16, 0, 0.0f});
     out.push_back({dtype, 4, 4, 32, 32, 0, 0.0f});
     out.push_back({dtype, 8, 1, 128, 16, 0, 0.0f});
-    out.push_back({dtype, 6, 2, 40, 48, 0, 0.0f});   // dims that are no multiple of 16
-    out.push_back({dtype, 2, 1, 6, 16, 0, 0.0f});    // fewer dims than lanes
+    out.push_back({dtype, 6, 2, 40, 48, 0, 0.0f});  // dims that are no multiple of 16
+    out.push_back({dtype, 2, 1, 6, 16, 0, 0.0f});   // fewer dims than lanes
     out.push_back({dtype, 4, 2, 64, 16, 100, 0.0f});
     out.push_back({dtype, 4, 2, 64, 16, 1, 0.0f});
     out.push_back({dtype, 3, 1, 64, 16, 300, 20.0f});
@@ -94,7 +94,8 @@ TEST_P(Attention, PrefillChunksAndDecodeAgreeBitForBit) {
         const int64_t most = lengths[s] - done[s];
         // Short and long chunks at first, single tokens at the end.
         const int64_t count =
-            most <= 12 ? 1 : std::min<int64_t>(1 + numbers.below(numbers.below(4) ? 60 : 5), most - 10);
+            most <= 12 ? 1
+                       : std::min<int64_t>(1 + numbers.below(numbers.below(4) ? 60 : 5), most - 10);
         pieces.write(three.context(), s, done[s], done[s] + count);
         step.push_back({s, done[s], done[s] + count});
         done[s] += count;

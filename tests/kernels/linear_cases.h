@@ -75,8 +75,8 @@ struct Expected {
 
 /// Product of one row of x with one widened row of the weight, and how far a kernel may be from it.
 ///   f32 sums: each of the K steps rounds once, relative to the partial sums, which the sum of
-///     magnitudes bounds: K * 2^-24 * sum |w x|, twice for the multiplication of an unfused row, and
-///     once more per weight for its own rounding (Q4_1's d * q + m).
+///     magnitudes bounds: K * 2^-24 * sum |w x|, twice for the multiplication of an unfused row,
+///     and once more per weight for its own rounding (Q4_1's d * q + m).
 ///   x rounded to bf16: 2^-8 relative per element (half an ulp is 2^-9; flushed subnormals are
 ///     below any sum here); to f16: 2^-11.
 ///   x quantised: half a step of its block's scale, max|x| / 127 / 2, against |w|.

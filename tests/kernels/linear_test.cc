@@ -1,5 +1,6 @@
 #include "kernels/linear/linear.h"
 
+#include "gguf_fixtures.h"
 #include "kernels/embedding/embedding.h"
 #include "linear_cases.h"
 
@@ -25,12 +26,12 @@ Matrix make_matrix(Machine& machine, WeightFormat format, Arithmetic arithmetic,
   return matrix;
 }
 
-class Linear : public WithIsa {};
-INSTANTIATE_TEST_SUITE_P(Isa, Linear, testing::ValuesIn(runnable_isas()), isa_name);
+class Linear : public WithVariant {};
+INSTANTIATE_TEST_SUITE_P(Variant, Linear, testing::ValuesIn(runnable_variants()), variant_name);
 
-void expect_near_reference(Isa isa, WeightFormat format, Arithmetic arithmetic, int64_t rows,
-                           int64_t cols, int64_t tokens) {
-  SCOPED_TRACE(std::string(name_of(isa)) + " " + std::string(name_of(format)) + " " +
+void expect_near_reference(WeightFormat format, Arithmetic arithmetic, int64_t rows, int64_t cols,
+                           int64_t tokens) {
+  SCOPED_TRACE(std::string(name_of(format)) + " " +
                (arithmetic == Arithmetic::kF32 ? "f32 " : "native ") + std::to_string(rows) + "x" +
                std::to_string(cols) + " tokens " + std::to_string(tokens));
   Machine machine(2);
@@ -66,7 +67,7 @@ TEST_P(Linear, IsNearTheReferenceInEveryFormatAndShape) {
       for (const int64_t cols : {32, 64, 96, 224, 576}) {
         for (const int64_t rows : {1, 15, 16, 17, 33, 80, 100}) {
           for (const int64_t tokens : {1, 3, 9}) {
-            expect_near_reference(GetParam(), format, arithmetic, rows, cols, tokens);
+            expect_near_reference(format, arithmetic, rows, cols, tokens);
             if (HasFatalFailure()) return;
           }
         }
@@ -79,7 +80,7 @@ TEST_P(Linear, TakesAnyNumberOfColumnsInTheFloatFormats) {
   for (const WeightFormat format : {WeightFormat::kF32, WeightFormat::kF16, WeightFormat::kBF16}) {
     for (const Arithmetic arithmetic : {Arithmetic::kNative, Arithmetic::kF32}) {
       for (int64_t cols = 1; cols <= 35; ++cols) {
-        expect_near_reference(GetParam(), format, arithmetic, 21, cols, 5);
+        expect_near_reference(format, arithmetic, 21, cols, 5);
         if (HasFatalFailure()) return;
       }
     }
@@ -100,8 +101,9 @@ TEST_P(Linear, RowsDoNotDependOnTheBatchOrTheThreads) {
       const std::vector<float> x = numbers.values(kMaxTokens * cols);
       std::vector<float> alone(kMaxTokens * rows);
       for (int64_t m = 0; m < kMaxTokens; ++m) {
-        linear(one.context(), &alone[static_cast<size_t>(m * rows)], rows, &x[static_cast<size_t>(m * cols)], cols, 1,
-               matrix.packed, nullptr, Epilogue::kStore);
+        linear(one.context(), &alone[static_cast<size_t>(m * rows)], rows,
+               &x[static_cast<size_t>(m * cols)], cols, 1, matrix.packed, nullptr,
+               Epilogue::kStore);
       }
       std::vector<int64_t> batches = {100, 129, 300};
       for (int64_t tokens = 2; tokens <= 65; ++tokens) batches.push_back(tokens);
@@ -193,8 +195,7 @@ TEST(PackedMatrix, ConvertsBetweenTheFloatFormats) {
   const WeightPart parts[] = {{a.data(), WeightFormat::kF32, 3},
                               {b.data(), WeightFormat::kF16, 4},
                               {c.data(), WeightFormat::kBF16, 5}};
-  for (const WeightFormat format :
-       {WeightFormat::kF32, WeightFormat::kF16, WeightFormat::kBF16}) {
+  for (const WeightFormat format : {WeightFormat::kF32, WeightFormat::kF16, WeightFormat::kBF16}) {
     const auto packed =
         PackedMatrix::create(machine.context(), parts, cols, format, Arithmetic::kNative).value();
     for (int32_t row = 0; row < 12; ++row) {
@@ -218,8 +219,8 @@ TEST(PackedMatrix, RefusesWhatItCannotPack) {
   Machine machine(1);
   const std::vector<std::byte> bytes(4096);
   const auto code = [&](WeightPart part, int64_t cols, WeightFormat format) {
-    const auto result = PackedMatrix::create(machine.context(), {&part, 1}, cols, format,
-                                             Arithmetic::kNative);
+    const auto result =
+        PackedMatrix::create(machine.context(), {&part, 1}, cols, format, Arithmetic::kNative);
     EXPECT_FALSE(result.ok());
     return result.ok() ? Code::kInternal : result.error().code;
   };
@@ -235,11 +236,43 @@ TEST(PackedMatrix, RefusesWhatItCannotPack) {
             Code::kInvalidArgument);
   EXPECT_EQ(code({bytes.data(), WeightFormat::kF32, 2, {0, 2}}, 32, WeightFormat::kF32),
             Code::kInvalidArgument);
-  EXPECT_EQ(code({nullptr, WeightFormat::kF32, 2}, 32, WeightFormat::kF32),
-            Code::kInvalidArgument);
+  EXPECT_EQ(code({nullptr, WeightFormat::kF32, 2}, 32, WeightFormat::kF32), Code::kInvalidArgument);
   EXPECT_EQ(code({bytes.data(), WeightFormat::kF32, int64_t{1} << 60}, int64_t{1} << 40,
                  WeightFormat::kF32),
             Code::kInvalidArgument);
+}
+
+/// The values of an implementation that is not ours, read through the embedding and through a
+/// product with unit vectors.
+TEST_P(Linear, DequantisesLikeTheGgufPackage) {
+  struct Fixture {
+    WeightFormat format;
+    const uint8_t* bytes;
+    const uint32_t* values;
+  };
+  const Fixture fixtures_of_formats[] = {
+      {WeightFormat::kQ8_0, fixtures::kQ8_0Bytes, fixtures::kQ8_0Values},
+      {WeightFormat::kQ4_0, fixtures::kQ4_0Bytes, fixtures::kQ4_0Values},
+      {WeightFormat::kQ4_1, fixtures::kQ4_1Bytes, fixtures::kQ4_1Values}};
+  Machine machine(1);
+  for (const Fixture& fixture : fixtures_of_formats) {
+    const WeightPart part{reinterpret_cast<const std::byte*>(fixture.bytes), fixture.format, 1};
+    const PackedMatrix packed =
+        PackedMatrix::create(machine.context(), {&part, 1}, 64, fixture.format, Arithmetic::kF32)
+            .value();
+    const int32_t id = 0;
+    std::vector<float> row(64);
+    embedding(machine.context(), row.data(), &id, 1, packed);
+    for (size_t k = 0; k < 64; ++k) {
+      // As floats: only the sign of a zero may differ.
+      ASSERT_EQ(row[k], float_from_bits(fixture.values[k])) << name_of(fixture.format) << " " << k;
+      std::vector<float> unit(64);
+      unit[k] = 1.0f;
+      float product = 0;
+      linear(machine.context(), &product, 1, unit.data(), 64, 1, packed, nullptr, Epilogue::kStore);
+      ASSERT_EQ(product, float_from_bits(fixture.values[k])) << name_of(fixture.format) << " " << k;
+    }
+  }
 }
 
 }  // namespace

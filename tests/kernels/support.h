@@ -12,6 +12,7 @@
 #include "kernels/context.h"
 #include "kernels/dispatch.h"
 #include "kernels/linear/linear.h"
+#include "kernels/variants.h"
 
 // What the conformance tests share: a context, reproducible numbers, every ISA this CPU can run.
 
@@ -79,23 +80,40 @@ class Misaligned {
 
 inline bool same_bits(float a, float b) { return std::memcmp(&a, &b, 4) == 0; }
 
-inline std::vector<Isa> runnable_isas() {
-  std::vector<Isa> isas;
-  for (const Isa isa : {Isa::kGeneric, Isa::kAvx2, Isa::kAvx512}) {
-    if (isa <= best_isa()) isas.push_back(isa);
+/// A row of the tables: an ISA, and which of its two ways to multiply bf16.
+struct VariantCase {
+  Isa isa;
+  bool bf16_dot;
+};
+
+inline std::vector<VariantCase> runnable_variants() {
+  std::vector<VariantCase> cases = {{Isa::kGeneric, false}};
+  if (best_isa() >= Isa::kAvx2) cases.push_back({Isa::kAvx2, false});
+  if (best_isa() >= Isa::kAvx512) {
+    cases.push_back({Isa::kAvx512, false});
+    cases.push_back({Isa::kAvx512, true});
   }
-  return isas;
+  return cases;
 }
 
-inline std::string isa_name(const testing::TestParamInfo<Isa>& info) {
-  return std::string(name_of(info.param));
+inline std::string variant_name(const testing::TestParamInfo<VariantCase>& info) {
+  return std::string(name_of(info.param.isa)) + (info.param.bf16_dot ? "_bf16_dot" : "");
 }
 
-/// Forces one ISA for the length of a test.
-class WithIsa : public testing::TestWithParam<Isa> {
+/// Forces one variant for the length of a test.
+class WithVariant : public testing::TestWithParam<VariantCase> {
  protected:
-  void SetUp() override { set_isa(GetParam()).value(); }
-  void TearDown() override { set_isa(best_isa()).value(); }
+  WithVariant() : default_bf16_dot_(has_fast_bf16_dot()) {
+    set_isa(GetParam().isa).value();
+    set_fast_bf16_dot_for_test(GetParam().bf16_dot);
+  }
+  ~WithVariant() override {
+    set_isa(best_isa()).value();
+    set_fast_bf16_dot_for_test(default_bf16_dot_);
+  }
+
+ private:
+  bool default_bf16_dot_;
 };
 
 }  // namespace octavo::kernels

@@ -18,8 +18,8 @@ constexpr auto kAttention = std::to_array<Variant<const AttentionKernels*>>({
     {Isa::kGeneric, generic::kAttention},
 });
 
-/// Rows (queries times heads of a group) a tile aims at: its scores take 64 KiB, well inside L2, and
-/// each page of K and V is read once per tile.
+/// Rows (queries times heads of a group) a tile aims at: its scores take 64 KiB, well inside L2,
+/// and each page of K and V is read once per tile.
 constexpr int64_t kTileRows = 64;
 /// Tasks per thread from which sharing out whole tiles balances well enough.
 constexpr int64_t kTasksPerThread = 4;
@@ -34,8 +34,9 @@ int64_t max_tile_rows(int64_t num_heads) { return std::max(kTileRows, num_heads)
 size_t round_up_64(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 size_t state_bytes(int64_t rows, int64_t head_dim) {
-  return static_cast<size_t>(rows) *
-         static_cast<size_t>(2 + attention_row_floats(head_dim)) * sizeof(float) + 64 * 3;
+  return static_cast<size_t>(rows) * static_cast<size_t>(2 + attention_row_floats(head_dim)) *
+             sizeof(float) +
+         64 * 3;
 }
 
 size_t scratch_bytes(int64_t rows, int64_t head_dim) {
@@ -85,11 +86,14 @@ struct Job {
   int64_t chunk_begin, chunk_end;
 };
 
-/// Tiles of a step, counted off without a list: sequences' tiles one after another, heads innermost.
+/// Tiles of a step, counted off without a list: sequences' tiles one after another, heads
+/// innermost.
 class Plan {
  public:
   Plan(const AttentionBatch& batch, const AttentionParams& params, const KvLayer& layer)
-      : batch_(batch), window_(params.sliding_window), num_kv_heads_(layer.num_kv_heads),
+      : batch_(batch),
+        window_(params.sliding_window),
+        num_kv_heads_(layer.num_kv_heads),
         tile_queries_(queries_per_tile(params.num_heads / layer.num_kv_heads)) {
     for (int64_t s = 0; s < batch.num_seqs; ++s) {
       check_sequence(s, layer.num_pages);
@@ -148,8 +152,7 @@ class Plan {
     job.tile.token = batch_.query_start_loc[s] + first_query;
     job.tile.position = batch_.seq_lens[s] - queries_of(s) + first_query;
     job.tile.num_queries = std::min(queries_of(s) - first_query, tile_queries_);
-    const int64_t first =
-        window_ > 0 ? std::max<int64_t>(job.tile.position - window_ + 1, 0) : 0;
+    const int64_t first = window_ > 0 ? std::max<int64_t>(job.tile.position - window_ + 1, 0) : 0;
     job.chunk_begin = first / kAttentionChunk;
     job.chunk_end = (job.tile.position + job.tile.num_queries - 1) / kAttentionChunk + 1;
     return job;
@@ -164,8 +167,8 @@ class Plan {
 };
 
 /// Whole tiles as tasks: chunks are joined as they come.
-void run_tiles(const KernelContext& ctx, const AttentionKernels& kernels,
-               const AttentionCall& call, const Plan& plan, std::byte* memory, int64_t tile_rows) {
+void run_tiles(const KernelContext& ctx, const AttentionKernels& kernels, const AttentionCall& call,
+               const Plan& plan, std::byte* memory, int64_t tile_rows) {
   const size_t bytes = thread_bytes(tile_rows, call.head_dim);
   ctx.pool.parallel_for(plan.num_jobs(), 1, [&](int64_t begin, int64_t end, int thread) {
     const ThreadMemory mine =
@@ -183,31 +186,30 @@ void run_tiles(const KernelContext& ctx, const AttentionKernels& kernels,
   });
 }
 
-/// Few tiles with many chunks (a decode step of few sequences): each chunk is a task of its own, the
-/// results are joined in the same order afterwards.
-void run_split(const KernelContext& ctx, const AttentionKernels& kernels,
-               const AttentionCall& call, const Plan& plan, std::byte* memory, int64_t tile_rows) {
+/// Few tiles with many chunks (a decode step of few sequences): each chunk is a task of its own,
+/// the results are joined in the same order afterwards.
+void run_split(const KernelContext& ctx, const AttentionKernels& kernels, const AttentionCall& call,
+               const Plan& plan, std::byte* memory, int64_t tile_rows) {
   const int64_t max_chunks = plan.max_chunks();
   const size_t bytes = thread_bytes(tile_rows, call.head_dim);
   const size_t part_bytes = round_up_64(state_bytes(tile_rows, call.head_dim));
-  std::byte* const parts = ctx.workspace.take(
-      part_bytes * static_cast<size_t>(plan.num_jobs() * max_chunks));
+  std::byte* const parts =
+      ctx.workspace.take(part_bytes * static_cast<size_t>(plan.num_jobs() * max_chunks));
   const auto part = [&](int64_t job, int64_t chunk) {
     return place_state(parts + static_cast<size_t>(job * max_chunks + chunk) * part_bytes,
                        tile_rows);
   };
-  ctx.pool.parallel_for(
-      plan.num_jobs() * max_chunks, 1, [&](int64_t begin, int64_t, int thread) {
-        const ThreadMemory mine =
-            place_memory(memory + static_cast<size_t>(thread) * bytes, tile_rows, call.head_dim);
-        const int64_t index = begin / max_chunks;
-        const int64_t chunk = begin % max_chunks;
-        plan.for_jobs(index, index + 1, [&](int64_t, const Job& job) {
-          if (chunk < job.chunk_begin || chunk >= job.chunk_end) return;
-          kernels.load_queries(call, job.tile, mine.scratch);
-          kernels.run_chunk(call, job.tile, chunk, mine.scratch, part(index, chunk));
-        });
-      });
+  ctx.pool.parallel_for(plan.num_jobs() * max_chunks, 1, [&](int64_t begin, int64_t, int thread) {
+    const ThreadMemory mine =
+        place_memory(memory + static_cast<size_t>(thread) * bytes, tile_rows, call.head_dim);
+    const int64_t index = begin / max_chunks;
+    const int64_t chunk = begin % max_chunks;
+    plan.for_jobs(index, index + 1, [&](int64_t, const Job& job) {
+      if (chunk < job.chunk_begin || chunk >= job.chunk_end) return;
+      kernels.load_queries(call, job.tile, mine.scratch);
+      kernels.run_chunk(call, job.tile, chunk, mine.scratch, part(index, chunk));
+    });
+  });
   const ThreadMemory mine = place_memory(memory, tile_rows, call.head_dim);
   plan.for_jobs(0, plan.num_jobs(), [&](int64_t index, const Job& job) {
     const int64_t rows = job.tile.num_queries * call.group;
@@ -246,13 +248,13 @@ void attention(const KernelContext& ctx, float* out, int64_t out_stride, const f
   const Plan plan(batch, params, layer);
   const int num_threads = ctx.pool.num_threads();
   // A task of the split form has one query: its parts stay small.
-  const bool split = batch.num_seqs > 0 && batch.query_start_loc[batch.num_seqs] == batch.num_seqs &&
-                     plan.max_chunks() > 1 && num_threads > 1 &&
-                     plan.num_jobs() < kTasksPerThread * num_threads;
+  const bool split =
+      batch.num_seqs > 0 && batch.query_start_loc[batch.num_seqs] == batch.num_seqs &&
+      plan.max_chunks() > 1 && num_threads > 1 && plan.num_jobs() < kTasksPerThread * num_threads;
   const int64_t tile_rows = split ? call.group : max_tile_rows(params.num_heads);
   const size_t mark = ctx.workspace.mark();
-  std::byte* const memory = ctx.workspace.take(thread_bytes(tile_rows, call.head_dim) *
-                                               static_cast<size_t>(num_threads));
+  std::byte* const memory =
+      ctx.workspace.take(thread_bytes(tile_rows, call.head_dim) * static_cast<size_t>(num_threads));
   (split ? run_split : run_tiles)(ctx, kernels, call, plan, memory, tile_rows);
   ctx.workspace.reset(mark);
 }
@@ -262,8 +264,7 @@ size_t attention_workspace_bytes(int64_t num_tokens, int64_t num_heads, int64_t 
   const int64_t rows = max_tile_rows(num_heads);
   const int64_t chunks = (std::max<int64_t>(max_model_len, 1) - 1) / kAttentionChunk + 1;
   // In the split form a sequence has num_kv_heads jobs of num_heads / num_kv_heads rows.
-  const int64_t jobs =
-      std::min<int64_t>(kTasksPerThread * num_threads, num_tokens * num_heads);
+  const int64_t jobs = std::min<int64_t>(kTasksPerThread * num_threads, num_tokens * num_heads);
   const int64_t group = num_heads;  // at most
   return thread_bytes(rows, head_dim) * static_cast<size_t>(num_threads) +
          round_up_64(state_bytes(group, head_dim)) * static_cast<size_t>(jobs * chunks);

@@ -38,8 +38,8 @@ void kv_write(const KernelContext& ctx, const KvLayer& layer, const float* k, co
 struct AttentionBatch {
   int64_t num_seqs = 0;
   const int32_t* query_start_loc = nullptr;  // [num_seqs + 1] rows of q of each sequence
-  const int32_t* seq_lens = nullptr;         // [num_seqs] keys of each sequence, this step's included
-  const int32_t* block_tables = nullptr;     // [num_seqs, max_blocks_per_seq], -1 pads
+  const int32_t* seq_lens = nullptr;      // [num_seqs] keys of each sequence, this step's included
+  const int32_t* block_tables = nullptr;  // [num_seqs, max_blocks_per_seq], -1 pads
   int64_t max_blocks_per_seq = 0;
   int64_t block_size = 16;
 };
@@ -51,8 +51,8 @@ struct AttentionParams {
   float softcap = 0.0f;        // tanh cap of the scores; 0 = none
 };
 
-/// Causal attention that reads K and V only from the cache, also for tokens of the same step (all of
-/// a layer's K and V are written first). Query row r of sequence s stands at absolute position
+/// Causal attention that reads K and V only from the cache, also for tokens of the same step (all
+/// of a layer's K and V are written first). Query row r of sequence s stands at absolute position
 /// seq_len - num_queries + r. Sums run over fixed ranges of absolute key position
 /// (kAttentionChunk), merged in order, in prefill and decode alike: promise P1.
 ///   out, q  [num_tokens, num_heads, head_dim] f32, rows `out_stride` / `q_stride` apart
@@ -62,8 +62,8 @@ void attention(const KernelContext& ctx, float* out, int64_t out_stride, const f
 
 inline constexpr int64_t kAttentionChunk = 256;
 
-/// Scratch that `attention` takes from the workspace, bytes, for steps of at most `num_tokens` tokens
-/// and sequences of at most `max_model_len` keys on a pool of `num_threads`.
+/// Scratch that `attention` takes from the workspace, bytes, for steps of at most `num_tokens`
+/// tokens and sequences of at most `max_model_len` keys on a pool of `num_threads`.
 size_t attention_workspace_bytes(int64_t num_tokens, int64_t num_heads, int64_t head_dim,
                                  int64_t max_model_len, int num_threads);
 

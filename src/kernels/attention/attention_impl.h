@@ -3,10 +3,10 @@
 #include "kernels/attention/attention_params.h"
 #include "kernels/simd/math.h"
 
-// Attention of one tile against one chunk of keys, as templates over a Simd class `S` and the cache's
-// element type `T`. What a row computes does not depend on the other rows of its tile: keys that it
-// does not see get weight zero, and adding zero times a finite value changes nothing. So a decode
-// step and a prefill tile agree bit for bit (promise P1).
+// Attention of one tile against one chunk of keys, as templates over a Simd class `S` and the
+// cache's element type `T`. What a row computes does not depend on the other rows of its tile: keys
+// that it does not see get weight zero, and adding zero times a finite value changes nothing. So a
+// decode step and a prefill tile agree bit for bit (promise P1).
 
 namespace octavo::kernels {
 namespace {
@@ -14,8 +14,8 @@ namespace {
 constexpr float kLog2e = 1.44269504088896341f;
 
 /// Element types of the cache. A vector of K holds kParts dims of 16 tokens, a vector of V kParts
-/// tokens of 16 dims; they are multiplied one part after the other, `part` P with operand kIndex[P]:
-/// for bf16 in the order of vdpbf16ps, odd before even.
+/// tokens of 16 dims; they are multiplied one part after the other, `part` P with operand
+/// kIndex[P]: for bf16 in the order of vdpbf16ps, odd before even.
 struct KvF32 {
   static constexpr int kParts = 1;
   static constexpr int kIndex[] = {0};
@@ -51,7 +51,7 @@ struct KvBF16 {
 
 /// Are operands pairs of bf16 for the bf16 dot instruction, or f32?
 template <class S, class T>
-constexpr bool kPacked = T::kRounded && S::kBf16Dot;
+constexpr bool kPacked = T::kRounded&& S::kBf16Dot;
 template <class S, class T>
 constexpr int64_t kElementBytes = kPacked<S, T> ? 2 : 4;
 
@@ -94,13 +94,13 @@ void load_queries(const AttentionCall& call, const AttentionTile& tile,
   const int64_t row_bytes = call.head_dim * kElementBytes<S, T>;
   std::byte* to = scratch.q;
   for (int64_t i = 0; i < tile.num_queries; ++i) {
-    const float* from = call.q + (tile.token + i) * call.q_stride +
-                        tile.kv_head * call.group * call.head_dim;
+    const float* from =
+        call.q + (tile.token + i) * call.q_stride + tile.kv_head * call.group * call.head_dim;
     for (int64_t g = 0; g < call.group; ++g, from += call.head_dim, to += row_bytes) {
       for (int64_t d = 0; d < call.head_dim; d += 16) {
         const int n = static_cast<int>(call.head_dim - d < 16 ? call.head_dim - d : 16);
-        const typename S::F x = S::mul(n == 16 ? S::load(from + d) : S::load_n(from + d, n),
-                                       S::set1(factor));
+        const typename S::F x =
+            S::mul(n == 16 ? S::load(from + d) : S::load_n(from + d, n), S::set1(factor));
         if constexpr (kPacked<S, T>) {
           std::byte halves[32];
           S::store_low_halves(halves, S::bf16_bits(x));
@@ -145,8 +145,8 @@ inline __attribute__((always_inline)) ChunkView view_chunk(const AttentionCall& 
     const int64_t block = tile.block_table[page / tile.pages_per_block];
     const auto index =
         static_cast<size_t>(block * tile.pages_per_block + page % tile.pages_per_block);
-    view.pages[i] = call.kv + index * call.page_bytes +
-                    static_cast<size_t>(tile.kv_head) * call.head_bytes;
+    view.pages[i] =
+        call.kv + index * call.page_bytes + static_cast<size_t>(tile.kv_head) * call.head_bytes;
   }
   return view;
 }
@@ -166,9 +166,9 @@ void score_tile(const AttentionCall& call, const std::byte* q, const ChunkView& 
   }
   for (int64_t d = 0; d < call.head_dim / T::kParts; ++d, q += kBytes * T::kParts) {
     multiply<S, T, MR, NP>(
-        sum, [&](int n) __attribute__((always_inline)) {
-          return S::iload(view.pages[page + n] + 64 * d);
-        },
+        sum,
+        [&](int n)
+            __attribute__((always_inline)) { return S::iload(view.pages[page + n] + 64 * d); },
         q, q_stride);
   }
 #pragma GCC unroll 8
@@ -184,8 +184,7 @@ void score_tile(const AttentionCall& call, const std::byte* q, const ChunkView& 
 template <class S>
 __attribute__((always_inline)) inline typename S::F cap_score(typename S::F score, float cap) {
   const typename S::F e = exp_of<S>(S::mul(score, S::set1(2.0f / cap)));
-  const typename S::F t =
-      S::sub(S::set1(1.0f), S::div(S::set1(2.0f), S::add(e, S::set1(1.0f))));
+  const typename S::F t = S::sub(S::set1(1.0f), S::div(S::set1(2.0f), S::add(e, S::set1(1.0f))));
   return S::mul(t, S::set1(cap * kLog2e));
 }
 
@@ -254,7 +253,8 @@ void value_tile(const AttentionCall& call, const std::byte* weights, size_t weig
       // When the last pair holds one key only, its other half may be anything, NaN too.
       const I mask = S::iset1(half_pair && p * kVectors + t == end - 1 ? 0xffff : -1);
       multiply<S, T, MR, ND>(
-          sum, [&](int n) __attribute__((always_inline)) {
+          sum,
+          [&](int n) __attribute__((always_inline)) {
             const std::byte* const at = v + 64 * n;
             const I x = n == ND - 1 && lanes < 16 ? S::iload_n(at, lanes) : S::iload(at);
             return T::kParts == 2 ? S::iand(x, mask) : x;
@@ -294,45 +294,49 @@ void run_chunk(const AttentionCall& call, const AttentionTile& tile, int64_t chu
   const int64_t o_stride = attention_row_floats(call.head_dim);
 
   for (int64_t row = 0; row < num_rows; row += S::kAttentionRows) {
-    const int rows = static_cast<int>(num_rows - row < S::kAttentionRows ? num_rows - row
-                                                                       : S::kAttentionRows);
+    const int rows =
+        static_cast<int>(num_rows - row < S::kAttentionRows ? num_rows - row : S::kAttentionRows);
     for (int page = view.page_begin; page < view.page_end;) {
       const int left = view.page_end - page;
       const int pages = left < S::kAttentionPages ? left : S::kAttentionPages;
-      with_count<S::kAttentionRows>(rows, [&]<int MR>() __attribute__((always_inline)) {
-        with_count<S::kAttentionPages>(pages, [&]<int NP>() __attribute__((always_inline)) {
-          score_tile<S, T, MR, NP>(call, scratch.q + row * q_bytes, view, page,
-                                   scratch.scores + row * kAttentionChunkKeys);
-        });
-      });
+      with_count<S::kAttentionRows>(
+          rows, [&]<int MR>() __attribute__((always_inline)) {
+            with_count<S::kAttentionPages>(
+                pages, [&]<int NP>() __attribute__((always_inline)) {
+                  score_tile<S, T, MR, NP>(call, scratch.q + row * q_bytes, view, page,
+                                           scratch.scores + row * kAttentionChunkKeys);
+                });
+          });
       page += pages;
     }
   }
 
   for (int64_t row = 0; row < num_rows; ++row) {
-    softmax_row<S, T>(call, view, tile.position + row / call.group,
-                      scratch.scores + row * kAttentionChunkKeys,
-                      scratch.weights + row * kAttentionChunkKeys * 2, result.m + row,
-                      result.l + row);
+    softmax_row<S, T>(
+        call, view, tile.position + row / call.group, scratch.scores + row * kAttentionChunkKeys,
+        scratch.weights + row * kAttentionChunkKeys * 2, result.m + row, result.l + row);
   }
 
   const std::byte* const weights =
       kPacked<S, T> ? scratch.weights : reinterpret_cast<const std::byte*>(scratch.scores);
   constexpr size_t kWeightStride = kAttentionChunkKeys * static_cast<size_t>(kElementBytes<S, T>);
   for (int64_t row = 0; row < num_rows; row += S::kAttentionRows) {
-    const int rows = static_cast<int>(num_rows - row < S::kAttentionRows ? num_rows - row
-                                                                       : S::kAttentionRows);
+    const int rows =
+        static_cast<int>(num_rows - row < S::kAttentionRows ? num_rows - row : S::kAttentionRows);
     for (int64_t dim = 0; dim < call.head_dim;) {
       const int64_t left = call.head_dim - dim;
-      const int vectors = static_cast<int>(left >= 16 * S::kAttentionDims ? S::kAttentionDims
-                                                                         : (left + 15) / 16);
+      const int vectors =
+          static_cast<int>(left >= 16 * S::kAttentionDims ? S::kAttentionDims : (left + 15) / 16);
       const int lanes = left >= 16 * vectors ? 16 : static_cast<int>(left - 16 * (vectors - 1));
-      with_count<S::kAttentionRows>(rows, [&]<int MR>() __attribute__((always_inline)) {
-        with_count<S::kAttentionDims>(vectors, [&]<int ND>() __attribute__((always_inline)) {
-          value_tile<S, T, MR, ND>(call, weights + static_cast<size_t>(row) * kWeightStride,
-                                   kWeightStride, view, dim, lanes, result.o + row * o_stride);
-        });
-      });
+      with_count<S::kAttentionRows>(
+          rows, [&]<int MR>() __attribute__((always_inline)) {
+            with_count<S::kAttentionDims>(
+                vectors, [&]<int ND>() __attribute__((always_inline)) {
+                  value_tile<S, T, MR, ND>(call, weights + static_cast<size_t>(row) * kWeightStride,
+                                           kWeightStride, view, dim, lanes,
+                                           result.o + row * o_stride);
+                });
+          });
       dim += 16 * vectors;
     }
   }
@@ -373,8 +377,8 @@ void finish_rows(const AttentionCall& call, const AttentionTile& tile,
   const int64_t stride = attention_row_floats(call.head_dim);
   int64_t row = 0;
   for (int64_t i = 0; i < tile.num_queries; ++i) {
-    float* out = call.out + (tile.token + i) * call.out_stride +
-                 tile.kv_head * call.group * call.head_dim;
+    float* out =
+        call.out + (tile.token + i) * call.out_stride + tile.kv_head * call.group * call.head_dim;
     for (int64_t g = 0; g < call.group; ++g, ++row, out += call.head_dim) {
       const typename S::F l = S::set1(state.l[row]);
       for (int64_t d = 0; d < call.head_dim; d += 16) {

@@ -45,8 +45,8 @@ struct AttentionState {
 
 /// Memory of one task.
 struct AttentionScratch {
-  std::byte* q = nullptr;       // [rows][head_dim] f32, or bf16 pairs
-  float* scores = nullptr;      // [rows][256]
+  std::byte* q = nullptr;        // [rows][head_dim] f32, or bf16 pairs
+  float* scores = nullptr;       // [rows][256]
   std::byte* weights = nullptr;  // [rows][256] bf16: the exponentials (bf16 cache only)
 };
 
@@ -79,6 +79,6 @@ extern const AttentionKernels kAttention[3];
 namespace avx512 {
 extern const AttentionKernels kAttention[3];
 extern const AttentionKernels kAttentionBf16Dot[3];
-}
+}  // namespace avx512
 
 }  // namespace octavo::kernels

@@ -33,8 +33,8 @@ void widen_block_row(float* out, const std::byte* panel, int lane, int64_t num_c
   const size_t scale_bytes = has_min ? 64 : 32;
   for (int64_t b = 0; b < num_cols / kQuantBlock; ++b, out += kQuantBlock) {
     const float d = load_f16(panel + 2 * lane);
-    const float offset = has_min ? load_f16(panel + 32 + 2 * lane)
-                                 : d * (nibbles ? -8.0f : -128.0f);
+    const float offset =
+        has_min ? load_f16(panel + 32 + 2 * lane) : d * (nibbles ? -8.0f : -128.0f);
     const std::byte* const quants = panel + scale_bytes + 4 * lane;
     for (int l = 0; l < (nibbles ? 4 : 8); ++l) {
       for (int j = 0; j < 4; ++j) {

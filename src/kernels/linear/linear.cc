@@ -110,8 +110,8 @@ void linear(const KernelContext& ctx, float* out, int64_t out_stride, const floa
 
   const size_t mark = ctx.workspace.mark();
   if (native && kernels.prepare[index] != nullptr) {
-    call.x_row_bytes = prepared_row_bytes(weight.format(), weight.arithmetic(), num_cols,
-                                          kernels.bf16_bytes);
+    call.x_row_bytes =
+        prepared_row_bytes(weight.format(), weight.arithmetic(), num_cols, kernels.bf16_bytes);
     std::byte* rows = ctx.workspace.take(call.x_row_bytes * static_cast<size_t>(num_tokens));
     prepare_rows(ctx, kernels.prepare[index], rows, call.x_row_bytes, x, x_stride, num_tokens,
                  num_cols);

@@ -16,8 +16,8 @@ namespace octavo::kernels {
 enum class WeightFormat : uint8_t { kF32, kF16, kBF16, kQ8_0, kQ4_0, kQ4_1 };
 
 std::string_view name_of(WeightFormat format);
-/// Bytes of one row of `num_cols` elements as it lies in a file. For the block formats num_cols must
-/// be a multiple of 32.
+/// Bytes of one row of `num_cols` elements as it lies in a file. For the block formats num_cols
+/// must be a multiple of 32.
 size_t row_bytes(WeightFormat format, int64_t num_cols);
 
 /// How a product is computed.
@@ -33,8 +33,8 @@ struct WeightPart {
   const std::byte* data = nullptr;
   WeightFormat format = WeightFormat::kF32;
   int64_t num_rows = 0;
-  /// Row i of the packed part is row `row_order[i]` of the source; empty means identity. (GGUF files
-  /// of the llama family store q and k with their rotary pairs interleaved.)
+  /// Row i of the packed part is row `row_order[i]` of the source; empty means identity. (GGUF
+  /// files of the llama family store q and k with their rotary pairs interleaved.)
   std::vector<int32_t> row_order = {};
 };
 
@@ -42,8 +42,8 @@ struct WeightPart {
 class PackedMatrix {
  public:
   PackedMatrix() = default;
-  /// Stacks `parts` (q, k, v; gate, up) into one matrix and packs it. `format` is the packed format:
-  /// the parts' own, or any of F32, F16, BF16 when the parts are of these (then values are
+  /// Stacks `parts` (q, k, v; gate, up) into one matrix and packs it. `format` is the packed
+  /// format: the parts' own, or any of F32, F16, BF16 when the parts are of these (then values are
   /// converted, round to nearest even). Errors: kUnsupported for another combination,
   /// kInvalidArgument when num_cols does not suit the block size.
   static Result<PackedMatrix> create(const KernelContext& ctx, std::span<const WeightPart> parts,

@@ -5,4 +5,4 @@
 namespace octavo::kernels::avx512 {
 const LinearKernels kLinear = linear_kernels<SimdAvx512>();
 const LinearKernels kLinearBf16Dot = linear_kernels<SimdAvx512Bf16Dot>();
-}
+}  // namespace octavo::kernels::avx512

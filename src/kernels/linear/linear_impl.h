@@ -66,8 +66,8 @@ void int8_tile(const LinearCall& call, int64_t row, int64_t panel) {
     for (int n = 0; n < NR; ++n) sum[m][n] = S::zero();
   }
   const std::byte* weight = call.weight + static_cast<size_t>(panel) * call.panel_bytes;
-  const auto* x = reinterpret_cast<const ActivationBlock*>(
-      call.x + static_cast<size_t>(row) * call.x_row_bytes);
+  const auto* x = reinterpret_cast<const ActivationBlock*>(call.x + static_cast<size_t>(row) *
+                                                                        call.x_row_bytes);
   const size_t x_stride = call.x_row_bytes / sizeof(ActivationBlock);
   constexpr size_t kScales = Q::kHasMin ? 64 : 32;
   const I nibble = S::iset1(0x0f0f0f0f);
@@ -134,7 +134,8 @@ void int8_tile(const LinearCall& call, int64_t row, int64_t panel) {
 }
 
 /// Quantises one row to int8 in blocks of 32, scale = max|x| / 127 (the rule of GGUF's Q8_0, with
-/// the scale kept in f32). A block that holds an infinity or a NaN gets the scale NaN: so do its sums.
+/// the scale kept in f32). A block that holds an infinity or a NaN gets the scale NaN: so do its
+/// sums.
 template <class S, class Q>
 void quantise_row(std::byte* out, const float* x, int64_t num_cols) {
   using F = typename S::F;
@@ -145,8 +146,8 @@ void quantise_row(std::byte* out, const float* x, int64_t num_cols) {
     const F x0 = S::load(x);
     const F x1 = S::load(x + 16);
     // As integers the magnitudes order like the floats, with NaN above infinity.
-    const int32_t bits = S::ireduce_max(
-        S::imax(S::iand(S::as_i(x0), magnitude), S::iand(S::as_i(x1), magnitude)));
+    const int32_t bits =
+        S::ireduce_max(S::imax(S::iand(S::as_i(x0), magnitude), S::iand(S::as_i(x1), magnitude)));
     float largest;
     __builtin_memcpy(&largest, &bits, 4);
     float scale = largest / 127.0f;
@@ -343,29 +344,32 @@ void f32_tile(const LinearCall& call, int64_t row, int64_t panel) {
     for (int n = 0; n < NR; ++n) sum[m][n] = S::zero();
   }
   const std::byte* weight = call.weight + static_cast<size_t>(panel) * call.panel_bytes;
-  const auto* x = reinterpret_cast<const float*>(call.x + static_cast<size_t>(row) * call.x_row_bytes);
+  const auto* x =
+      reinterpret_cast<const float*>(call.x + static_cast<size_t>(row) * call.x_row_bytes);
   const size_t x_stride = call.x_row_bytes / sizeof(float);
   int64_t k = 0;
   for (; k + W::kStep <= call.num_cols; k += W::kStep, weight += W::kStepBytes) {
 #pragma GCC unroll 8
     for (int n = 0; n < NR; ++n) {
-      W::template widen<S>(weight + n * call.panel_bytes, [&](int j, F w) __attribute__((always_inline)) {
+      W::template widen<S>(
+          weight + n * call.panel_bytes, [&](int j, F w) __attribute__((always_inline)) {
 #pragma GCC unroll 8
-        for (int m = 0; m < MR; ++m) {
-          sum[m][n] = S::fma(w, S::set1(x[m * x_stride + k + j]), sum[m][n]);
-        }
-      });
+            for (int m = 0; m < MR; ++m) {
+              sum[m][n] = S::fma(w, S::set1(x[m * x_stride + k + j]), sum[m][n]);
+            }
+          });
     }
   }
   if (k < call.num_cols) {  // the odd last column of bf16: its partner in the panel is padding
 #pragma GCC unroll 8
     for (int n = 0; n < NR; ++n) {
-      W::template widen<S>(weight + n * call.panel_bytes, [&](int j, F w) __attribute__((always_inline)) {
+      W::template widen<S>(
+          weight + n * call.panel_bytes, [&](int j, F w) __attribute__((always_inline)) {
 #pragma GCC unroll 8
-        for (int m = 0; m < MR; ++m) {
-          if (j == 0) sum[m][n] = S::fma(w, S::set1(x[m * x_stride + k]), sum[m][n]);
-        }
-      });
+            for (int m = 0; m < MR; ++m) {
+              if (j == 0) sum[m][n] = S::fma(w, S::set1(x[m * x_stride + k]), sum[m][n]);
+            }
+          });
     }
   }
 #pragma GCC unroll 8
@@ -446,9 +450,8 @@ constexpr LinearKernels linear_kernels() {
   return LinearKernels{
       .native = {kF32, kF16, run_tiles<Bf16Tiles<S>>, run_tiles<Int8Tiles<S, Q8_0>>,
                  run_tiles<Int8Tiles<S, Q4_0>>, run_tiles<Int8Tiles<S, Q4_1>>},
-      .f32 = {kF32, kF16, run_tiles<F32Tiles<S, WeightBF16>>,
-              run_tiles<F32Tiles<S, WeightQ<Q8_0>>>, run_tiles<F32Tiles<S, WeightQ<Q4_0>>>,
-              run_tiles<F32Tiles<S, WeightQ<Q4_1>>>},
+      .f32 = {kF32, kF16, run_tiles<F32Tiles<S, WeightBF16>>, run_tiles<F32Tiles<S, WeightQ<Q8_0>>>,
+              run_tiles<F32Tiles<S, WeightQ<Q4_0>>>, run_tiles<F32Tiles<S, WeightQ<Q4_1>>>},
       .bf16_bytes = S::kBf16Dot ? 2 : 4,
       .prepare = {nullptr, round_row_f16<S>, round_row_bf16<S>, quantise_row<S, Q8_0>,
                   quantise_row<S, Q4_0>, quantise_row<S, Q4_1>},

@@ -69,6 +69,6 @@ extern const LinearKernels kLinear;
 namespace avx512 {
 extern const LinearKernels kLinear;
 extern const LinearKernels kLinearBf16Dot;
-}
+}  // namespace avx512
 
 }  // namespace octavo::kernels

@@ -156,8 +156,8 @@ class RowTable {
     for (const WeightPart& part : parts_) {
       for (; r < kPanelRows && row < part_begin + part.num_rows; ++row, ++r) {
         const auto local = static_cast<size_t>(row - part_begin);
-        const size_t source = part.row_order.empty() ? local
-                                                     : static_cast<size_t>(part.row_order[local]);
+        const size_t source =
+            part.row_order.empty() ? local : static_cast<size_t>(part.row_order[local]);
         rows.data[r] = part.data + source * row_bytes(part.format, num_cols_);
         rows.format[r] = part.format;
       }

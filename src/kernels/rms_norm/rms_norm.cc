@@ -18,12 +18,11 @@ void rms_norm(const KernelContext& ctx, float* out, int64_t out_stride, const fl
               int64_t x_stride, int64_t num_rows, int64_t num_cols, const float* weight,
               float eps) {
   const RmsNormRun run = *pick(kRmsNorm);
-  ctx.pool.parallel_for(
-      num_rows, rows_per_task(num_cols), [&](int64_t begin, int64_t end, int) {
-        for (int64_t row = begin; row < end; ++row) {
-          run(out + row * out_stride, x + row * x_stride, weight, num_cols, eps);
-        }
-      });
+  ctx.pool.parallel_for(num_rows, rows_per_task(num_cols), [&](int64_t begin, int64_t end, int) {
+    for (int64_t row = begin; row < end; ++row) {
+      run(out + row * out_stride, x + row * x_stride, weight, num_cols, eps);
+    }
+  });
 }
 
 }  // namespace octavo::kernels

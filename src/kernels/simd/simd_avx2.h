@@ -73,19 +73,11 @@ struct SimdAvx2 {
     __builtin_memcpy(&x, p, 4);
     return iset1(x);
   }
-  OCTAVO_SIMD I iand(I x, I y) {
-    return {_mm256_and_si256(x.a, y.a), _mm256_and_si256(x.b, y.b)};
-  }
+  OCTAVO_SIMD I iand(I x, I y) { return {_mm256_and_si256(x.a, y.a), _mm256_and_si256(x.b, y.b)}; }
   OCTAVO_SIMD I ior(I x, I y) { return {_mm256_or_si256(x.a, y.a), _mm256_or_si256(x.b, y.b)}; }
-  OCTAVO_SIMD I iadd(I x, I y) {
-    return {_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)};
-  }
-  OCTAVO_SIMD I isub(I x, I y) {
-    return {_mm256_sub_epi32(x.a, y.a), _mm256_sub_epi32(x.b, y.b)};
-  }
-  OCTAVO_SIMD I imax(I x, I y) {
-    return {_mm256_max_epi32(x.a, y.a), _mm256_max_epi32(x.b, y.b)};
-  }
+  OCTAVO_SIMD I iadd(I x, I y) { return {_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)}; }
+  OCTAVO_SIMD I isub(I x, I y) { return {_mm256_sub_epi32(x.a, y.a), _mm256_sub_epi32(x.b, y.b)}; }
+  OCTAVO_SIMD I imax(I x, I y) { return {_mm256_max_epi32(x.a, y.a), _mm256_max_epi32(x.b, y.b)}; }
   template <int N>
   OCTAVO_SIMD I srl(I x) {
     return {_mm256_srli_epi32(x.a, N), _mm256_srli_epi32(x.b, N)};
@@ -157,15 +149,13 @@ struct SimdAvx2 {
   }
   OCTAVO_SIMD float reduce_add(F x) {
     const __m256 eight = _mm256_add_ps(x.a, x.b);
-    const __m128 four =
-        _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
     const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
   }
   OCTAVO_SIMD float reduce_max(F x) {
     const __m256 eight = _mm256_max_ps(x.a, x.b);
-    const __m128 four =
-        _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
     const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
   }
@@ -186,8 +176,8 @@ struct SimdAvx2 {
   OCTAVO_SIMD void store_low_bytes(void* p, I x) {
     const I low = iand(x, iset1(255));
     const __m256i halves = pack_halves(low);
-    const __m128i bytes = _mm_packus_epi16(_mm256_castsi256_si128(halves),
-                                           _mm256_extracti128_si256(halves, 1));
+    const __m128i bytes =
+        _mm_packus_epi16(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1));
     _mm_storeu_si128(static_cast<__m128i*>(p), bytes);
   }
   OCTAVO_SIMD void store_low_halves(void* p, I x) {

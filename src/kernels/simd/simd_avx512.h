@@ -98,8 +98,7 @@ struct SimdAvx512 {
     const __m256 low = _mm512_castps512_ps256(a);
     const __m256 high = _mm512_extractf32x8_ps(a, 1);
     const __m256 eight = _mm256_add_ps(low, high);
-    const __m128 four =
-        _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
     const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
   }

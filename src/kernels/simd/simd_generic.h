@@ -4,8 +4,9 @@
 #include <cstdint>
 
 // Sixteen lanes in portable C++, on the compiler's vector types. One of three classes `Simd` with
-// the same members; the kernels are templates over them. Everything is in an anonymous namespace and
-// nothing comes from the library, so that no object file shares code with one built for another ISA.
+// the same members; the kernels are templates over them. Everything is in an anonymous namespace
+// and nothing comes from the library, so that no object file shares code with one built for another
+// ISA.
 
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wpsabi"  // 64-byte vectors never cross a call that is not inlined

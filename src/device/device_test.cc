@@ -1,0 +1,132 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "device/machine.h"
+#include "device/memory.h"
+#include "device/thread_pool.h"
+
+namespace octavo::device {
+namespace {
+
+TEST(ThreadPool, RunsEveryPieceOnce) {
+  for (const int num_threads : {1, 2, 3, 7}) {
+    ThreadPool pool(num_threads);
+    EXPECT_EQ(pool.num_threads(), num_threads);
+    for (const int64_t count : {0, 1, 2, 5, 64, 1000}) {
+      for (const int64_t grain : {0, 1, 3, 64, 5000}) {
+        std::vector<std::atomic<int>> hits(static_cast<size_t>(count));
+        pool.parallel_for(count, grain, [&](int64_t begin, int64_t end, int thread) {
+          EXPECT_GE(thread, 0);
+          EXPECT_LT(thread, num_threads);
+          EXPECT_LE(end - begin, std::max<int64_t>(grain, 1));
+          for (int64_t i = begin; i < end; ++i) ++hits[static_cast<size_t>(i)];
+        });
+        for (const auto& hit : hits) ASSERT_EQ(hit.load(), 1);
+      }
+    }
+  }
+}
+
+TEST(ThreadPool, AJobSeesWhatTheCallerWroteAndTheCallerWhatTheJobWrote) {
+  ThreadPool pool(4);
+  std::vector<int64_t> values(256);
+  for (int64_t round = 0; round < 3000; ++round) {
+    pool.parallel_for(256, 8, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) values[static_cast<size_t>(i)] += i;
+    });
+    ASSERT_EQ(values[255], 255 * (round + 1));
+  }
+  for (int64_t i = 0; i < 256; ++i) EXPECT_EQ(values[static_cast<size_t>(i)], i * 3000);
+}
+
+TEST(ThreadPool, WakesAfterItsWorkersWentToSleep) {
+  ThreadPool pool(3);
+  for (int round = 0; round < 20; ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    std::atomic<int64_t> sum{0};
+    pool.parallel_for(100, 1, [&](int64_t begin, int64_t, int) { sum += begin; });
+    EXPECT_EQ(sum.load(), 4950);
+  }
+}
+
+TEST(Buffer, IsZeroAlignedAndMovable) {
+  for (const size_t size : {size_t{1}, size_t{4096}, size_t{5} << 20}) {
+    for (const bool huge : {false, true}) {
+      Buffer buffer = Buffer::create(size, huge).value();
+      ASSERT_EQ(buffer.size_bytes(), size);
+      const auto address = reinterpret_cast<uintptr_t>(buffer.data());
+      EXPECT_EQ(address % (size >= (2u << 20) ? 2u << 20 : 64u), 0u);
+      EXPECT_EQ(buffer.data()[0], std::byte{0});
+      EXPECT_EQ(buffer.data()[size - 1], std::byte{0});
+      std::memset(buffer.data(), 1, size);
+      std::byte* const data = buffer.data();
+      Buffer moved = std::move(buffer);
+      EXPECT_EQ(moved.data(), data);
+      EXPECT_EQ(moved.data()[size - 1], std::byte{1});
+      buffer = Buffer::create(64, false).value();
+      moved = std::move(buffer);
+      EXPECT_EQ(moved.size_bytes(), 64u);
+    }
+  }
+  EXPECT_EQ(Buffer::create(0, true).value().data(), nullptr);
+}
+
+TEST(Buffer, RefusesWhatNoAddressSpaceHolds) {
+  EXPECT_EQ(Buffer::create(~size_t{0}, false).error().code, Code::kOverloaded);
+  EXPECT_EQ(Buffer::create(size_t{1} << 62, true).error().code, Code::kOverloaded);
+}
+
+TEST(Workspace, HandsOutAlignedPiecesUntilReset) {
+  Workspace workspace;
+  workspace.reserve(1000).value();
+  workspace.reserve(10).value();  // never shrinks
+  EXPECT_GE(workspace.capacity_bytes(), 1000u);
+  std::byte* const a = workspace.take(1);
+  const size_t mark = workspace.mark();
+  std::byte* const b = workspace.take(100);
+  EXPECT_EQ(b - a, 64);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(b) % 64, 0u);
+  workspace.reset(mark);
+  EXPECT_EQ(workspace.take(5), b);
+  workspace.reset();
+  EXPECT_EQ(workspace.take(1000), a);
+  EXPECT_DEATH(workspace.take(1000), "");
+}
+
+TEST(Machine, ReportsSomethingSensible) {
+  EXPECT_GE(default_num_threads(), 1);
+  EXPECT_LE(default_num_threads(), static_cast<int>(std::thread::hardware_concurrency()));
+  EXPECT_GT(memory_limit_bytes(), size_t{64} << 20);
+  EXPECT_LE(available_memory_bytes(), memory_limit_bytes());
+}
+
+TEST(Machine, ReadsProcAndCgroupTexts) {
+  using namespace internal;  // NOLINT
+  const std::string_view meminfo = "MemTotal:       16384 kB\nMemAvailable:  123 kB\nBad: x kB\n";
+  EXPECT_EQ(meminfo_bytes(meminfo, "MemTotal"), 16384u * 1024);
+  EXPECT_EQ(meminfo_bytes(meminfo, "MemAvailable"), 123u * 1024);
+  EXPECT_EQ(meminfo_bytes(meminfo, "Bad"), 0u);
+  EXPECT_EQ(meminfo_bytes(meminfo, "Mem"), 0u);
+  EXPECT_EQ(meminfo_bytes("", "MemTotal"), 0u);
+  EXPECT_EQ(cpus_of_cpu_max("max 100000\n"), 0);
+  EXPECT_EQ(cpus_of_cpu_max("150000 100000\n"), 2);
+  EXPECT_EQ(cpus_of_cpu_max("200000 100000"), 2);
+  EXPECT_EQ(cpus_of_cpu_max("1 100000"), 1);
+  EXPECT_EQ(cpus_of_cpu_max("5 0"), 0);
+  EXPECT_EQ(cpus_of_cpu_max(""), 0);
+  const std::string_view cgroup = "5:cpu,cpuacct:/a/b\n4:memory:/m\n0::/v2\n";
+  EXPECT_EQ(cgroup_path(cgroup, "cpu"), "/a/b");
+  EXPECT_EQ(cgroup_path(cgroup, "cpuacct"), "/a/b");
+  EXPECT_EQ(cgroup_path(cgroup, "memory"), "/m");
+  EXPECT_EQ(cgroup_path(cgroup, ""), "/v2");
+  EXPECT_EQ(cgroup_path(cgroup, "blkio"), "");
+  EXPECT_EQ(cgroup_path("garbage\n::\n", "cpu"), "");
+}
+
+}  // namespace
+}  // namespace octavo::device
