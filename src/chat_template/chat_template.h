@@ -3,11 +3,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <nlohmann/json_fwd.hpp>
 
 #include "base/result.h"
 
@@ -21,15 +20,15 @@ struct Span {
 
 /// Bounds of one rendering. Beyond them it fails with kInvalidArgument.
 struct Limits {
-  int64_t max_steps = 5'000'000;        // evaluated nodes
+  int64_t max_steps = 5'000'000;  // evaluated nodes
   size_t max_output_bytes = 64u << 20;
-  int max_depth = 100;                  // nesting of expressions, macros, includes
+  int max_depth = 100;  // nesting of expressions, macros, includes
 };
 
 struct RenderInput {
   /// Variables of the template: messages, tools, documents, add_generation_prompt, bos_token,
-  /// eos_token, and the request's chat_template_kwargs. An object; key order is kept. Strings inside
-  /// `untrusted_keys` (default: messages, documents, tools) come from the request.
+  /// eos_token, and the request's chat_template_kwargs. An object; key order is kept. Strings
+  /// inside `untrusted_keys` (default: messages, documents, tools) come from the request.
   const nlohmann::ordered_json* variables = nullptr;
   std::vector<std::string> untrusted_keys = {"messages", "documents", "tools"};
   double now_wall_s = 0.0;              // clock of strftime_now, UTC
@@ -39,7 +38,8 @@ struct RenderInput {
 
 struct Rendered {
   std::string text;
-  /// Ranges whose characters came from request strings (also through trim, replace, slices, tojson).
+  /// Ranges whose characters came from request strings (also through trim, replace, slices,
+  /// tojson).
   std::vector<Span> untrusted;
   /// Ranges of {% generation %} blocks.
   std::vector<Span> generation;

@@ -16,6 +16,7 @@
 #include "checkpoint/checkpoint.h"
 #include "cli/model_files.h"
 #include "cli/stats_log_sink.h"
+#include "config/version.h"
 #include "device/machine.h"
 #include "engine/prompt_hash.h"
 #include "frontend/frontend.h"
@@ -105,14 +106,14 @@ std::string system_fingerprint(const model::ModelInfo& info) {
   uint32_t hash = 2166136261u;  // FNV-1a
   const std::string text = info.weight_hash + info.dtype + kernels::describe_kernels();
   for (const unsigned char c : text) hash = (hash ^ c) * 16777619u;
-  return fmt::format("octavo-{}-{:08x}", OCTAVO_VERSION, hash);
+  return fmt::format("octavo-{}-{:08x}", config::version(), hash);
 }
 
 Result<int> serve(config::Config config) {
   SystemClock clock;
   OCTAVO_TRY(config.engine.model.model, resolve_model_path(config.engine.model));
   const std::string& model_path = config.engine.model.model;
-  log::info(Source::kApiServer, "vLLM server version {}, serving model {} (octavo)", OCTAVO_VERSION,
+  log::info(Source::kApiServer, "vLLM server version {}, serving model {} (octavo)", config::version(),
             model_path);
   std::string changed;
   for (const auto& [flag, value] : config.non_default_args) {

@@ -1,10 +1,13 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -22,8 +25,9 @@ struct TextParams {
   std::vector<std::string> stop;
   bool include_stop_str_in_output = false;
   bool skip_special_tokens = true;
-  int32_t stream_interval = 1;
-  bool want_logprobs_text = false;
+  int32_t stream_interval =
+      1;                    // deltas come with the first token, then every so many, and the last
+  bool final_only = false;  // one delta per sample, when it has finished (no streaming)
 };
 
 /// One prompt with its n samples.
@@ -40,17 +44,17 @@ struct GenerateRequest {
 
 /// What has become known about one sample since the last look.
 struct Delta {
-  int32_t index = 0;                  // 0 .. n - 1
-  std::string text;                   // whole characters; stop-string hold-back applied
+  int32_t index = 0;  // 0 .. n - 1
+  std::string text;   // whole characters; stop-string hold-back applied
   std::vector<engine::TokenId> token_ids;
   std::vector<engine::TokenLogprobs> logprobs;
   std::vector<std::optional<engine::TokenLogprobs>> prompt_logprobs;  // with the first delta
   std::optional<engine::FinishReason> finish_reason;
   engine::StopReason stop_reason;
-  std::string error;                  // with FinishReason::kError
+  std::string error;  // with FinishReason::kError
   int32_t num_prompt_tokens = 0;
   int32_t num_cached_tokens = 0;
-  int32_t num_generated_tokens = 0;   // so far
+  int32_t num_generated_tokens = 0;  // so far
 };
 
 /// The client's end of a request. Created by Frontend::generate; dropping it aborts what is still
@@ -71,20 +75,37 @@ class OutputStream {
   virtual void abort() = 0;
 };
 
+/// Takes each step's figures for the periodic stats line (observability/stats_log.h). Called on the
+/// output thread only.
+class StatsSink {
+ public:
+  virtual ~StatsSink() = default;
+  /// `num_prompt_tokens` are computed (not cached) tokens of prefills that finished in this step.
+  virtual void record_step(const engine::SchedulerStats& stats, int64_t num_prompt_tokens,
+                           int64_t num_generation_tokens) = 0;
+  /// Comes several times a second, also without traffic.
+  virtual void tick(double monotonic_s) = 0;
+};
+
 /// Text in, text out: owns the engine thread and the output stage. `generate` from any thread.
 class Frontend {
  public:
+  /// Hashes of a prompt's full blocks (engine/kv_cache/block_hash.h), computed off the engine
+  /// thread.
+  using BlockHasher = std::function<std::vector<engine::BlockHash>(
+      std::span<const engine::TokenId> prompt, std::string_view cache_salt)>;
   struct Options {
     config::FrontendConfig config;
     std::string model_name;
     config::SchedulerConfig scheduler;  // max_num_queued_reqs / _tokens
     config::CacheConfig cache;
+    BlockHasher hash_blocks;           // empty: no hashes are sent
+    std::unique_ptr<StatsSink> stats;  // nullptr: no stats log
   };
-  /// Loads tokenizer and model, plans memory, warms up, starts the threads. Logs the start lines.
   virtual ~Frontend() = default;
 
   /// Queues a request. Errors: kOverloaded (queue limits; 503), kUnavailable (engine dead or
-  /// draining), kInvalidArgument (can never fit).
+  /// draining), kInvalidArgument (can never fit). After an error no series has moved.
   virtual Result<std::shared_ptr<OutputStream>> generate(GenerateRequest request) = 0;
 
   virtual const tokenizer::Tokenizer& tokenizer() const = 0;
@@ -105,5 +126,15 @@ class Frontend {
   /// Joins the threads. After it every stream is finished.
   virtual void stop() = 0;
 };
+
+/// Makes an engine that publishes into the given sink. The model is loaded inside.
+using EngineFactory =
+    std::function<Result<std::unique_ptr<engine::Engine>>(engine::OutputSink& sink)>;
+
+/// Creates the engine, warms it up and starts the engine and output threads. `clock` must be the
+/// engine's own and outlive the frontend. Errors are those of the factory and of the warm-up.
+Result<std::unique_ptr<Frontend>> create_frontend(Frontend::Options options, EngineFactory factory,
+                                                  std::unique_ptr<tokenizer::Tokenizer> tokenizer,
+                                                  Clock& clock);
 
 }  // namespace octavo::frontend

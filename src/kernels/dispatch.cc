@@ -2,6 +2,8 @@
 
 #include <atomic>
 
+#include "kernels/variants.h"
+
 namespace octavo::kernels {
 namespace {
 
@@ -26,7 +28,23 @@ std::atomic<Isa>& chosen() {
   return isa;
 }
 
+/// The vendor decides unless a test does.
+std::atomic<bool>& bf16_dot() {
+  static std::atomic<bool> fast{[] {
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    return __builtin_cpu_is("amd") != 0;
+#else
+    return false;
+#endif
+  }()};
+  return fast;
+}
+
 }  // namespace
+
+bool has_fast_bf16_dot() { return bf16_dot().load(std::memory_order_relaxed); }
+void set_fast_bf16_dot_for_test(bool fast) { bf16_dot().store(fast, std::memory_order_relaxed); }
 
 std::string_view name_of(Isa isa) {
   switch (isa) {

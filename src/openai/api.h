@@ -16,9 +16,9 @@ struct ApiContext {
   const chat_template::ChatTemplate* chat_template = nullptr;  // nullptr: the model has none
   const config::Config* config = nullptr;
   Clock* clock = nullptr;
-  std::string model_root;          // path, for /v1/models
+  std::string model_root;  // path, for /v1/models
   int64_t created_s = 0;
-  std::string system_fingerprint;  // "octavo-<version>-<8 hex>"
+  std::string system_fingerprint;     // "octavo-<version>-<8 hex>"
   std::string default_sampling_json;  // resolved generation_config (+ override), JSON object
 };
 

@@ -13,8 +13,8 @@ namespace octavo::openai {
 /// A request as the handlers see it: whole body, no connection.
 struct HttpRequest {
   std::string method;
-  std::string path;    // decoded, without query
-  std::string query;   // raw, without '?'
+  std::string path;                                          // decoded, without query
+  std::string query;                                         // raw, without '?'
   std::vector<std::pair<std::string, std::string>> headers;  // names lower-case
   std::string body;
   std::string client;  // "ip:port" for the access log
@@ -42,8 +42,8 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   virtual void respond(HttpResponse response) = 0;
   /// Sends the status line and headers of a text/event-stream answer.
   virtual void begin_stream(std::vector<std::pair<std::string, std::string>> headers) = 0;
-  /// Queues bytes (whole SSE events). False when the client has gone or its buffer is over the limit:
-  /// the handler should stop.
+  /// Queues bytes (whole SSE events). False when the client has gone or its buffer is over the
+  /// limit: the handler should stop.
   virtual bool write(std::string bytes) = 0;
   virtual void end_stream() = 0;
   /// Called once, from any thread, if the client goes before the end. Set before anything is sent.

@@ -38,7 +38,8 @@ bool Channel::write(std::string bytes) {
   std::unique_lock lock(mutex_);
   if (closed_ || gone_ || pending_.cut || !begun_ || finished_) return false;
   const size_t held = pending_.bytes.size() + unsent_bytes_.load(std::memory_order_relaxed);
-  if (held + bytes.size() > max_buffered_bytes_) {
+  // One event larger than the limit is not the client's fault.
+  if (held > 0 && held + bytes.size() > max_buffered_bytes_) {
     pending_.cut = true;
     changed(std::move(lock));
     return false;

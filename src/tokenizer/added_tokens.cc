@@ -98,11 +98,12 @@ bool AddedTokenMatcher::split(std::string_view text, std::span<const TextSpan> u
     at = end;
     if (token->single_word && !stands_alone(text, begin, end)) continue;
     if (token->lstrip) begin = space_before(text, begin, given);
+    // As in the reference, the search goes on right behind the token, so that another token may
+    // begin in white space that rstrip has taken, and what follows that one counts again.
     if (token->rstrip) end = space_after(text, end);
     if (given < begin && !sink({given, begin, kNoToken})) return false;
     if (!sink({begin, end, token->id})) return false;
     given = end;
-    at = std::max(at, end);
   }
   return given >= text.size() || sink({given, text.size(), kNoToken});
 }

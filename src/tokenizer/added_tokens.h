@@ -21,8 +21,8 @@ class AddedTokenMatcher {
     size_t begin = 0, end = 0;
     TokenId id = kNoToken;
   };
-  /// Gives the parts of `text` in order; false from `sink` stops. Tokens with `special: true` are not
-  /// matched where they overlap `untrusted`.
+  /// Gives the parts of `text` in order; false from `sink` stops. Tokens with `special: true` are
+  /// not matched where they overlap `untrusted`.
   bool split(std::string_view text, std::span<const TextSpan> untrusted,
              const std::function<bool(const Part&)>& sink) const;
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <bit>
 
-
 namespace octavo::tokenizer {
 namespace {
 
@@ -23,8 +22,8 @@ size_t hash_of(uint64_t pair) {
   return size_t(pair ^ pair >> 32);
 }
 
-Error merge_error(std::string_view path, size_t index, std::string_view left, std::string_view right,
-                  std::string_view missing) {
+Error merge_error(std::string_view path, size_t index, std::string_view left,
+                  std::string_view right, std::string_view missing) {
   return {Code::kInvalidArgument,
           fmt::format("{}: merge {} (\"{}\" \"{}\"): \"{}\" is not in the vocabulary", path, index,
                       left, right, missing)};
@@ -40,9 +39,9 @@ Result<Bpe> Bpe::create(const TokenizerSpec& spec, const Vocabulary& vocabulary,
   if (!spec.unk_token.empty()) {
     bpe.unk_id_ = vocabulary.find(spec.unk_token);
     if (bpe.unk_id_ < 0) {
-      return Error{Code::kInvalidArgument,
-                   fmt::format("{}: unk_token \"{}\" is not in the vocabulary", path,
-                               spec.unk_token)};
+      return Error{
+          Code::kInvalidArgument,
+          fmt::format("{}: unk_token \"{}\" is not in the vocabulary", path, spec.unk_token)};
     }
   }
   bpe.byte_ids_.assign(256, kNoToken);

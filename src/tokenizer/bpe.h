@@ -39,7 +39,7 @@ class Bpe {
   void merge_short(std::vector<TokenId>& symbols) const;
   void merge_long(Scratch& scratch) const;
 
-  std::vector<Merge> merges_;  // open addressing, a power of two, at most half full
+  std::vector<Merge> merges_;      // open addressing, a power of two, at most half full
   std::vector<TokenId> byte_ids_;  // [256], kNoToken = byte without a token
   std::unique_ptr<std::atomic<uint8_t>[]> fixpoints_;  // [vocab_size] Fixpoint
   bool ignore_merges_ = false;

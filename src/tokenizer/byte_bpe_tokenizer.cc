@@ -14,16 +14,11 @@
 namespace octavo::tokenizer {
 namespace {
 
-/// The added tokens that are found in the text as given, or those found in normalised text (whose
-/// own spelling is normalised too).
+/// The added tokens that are found in the text as given, or those found in normalised text.
 std::vector<AddedToken> tokens_of(const TokenizerSpec& spec, bool normalized) {
   std::vector<AddedToken> out;
-  for (AddedToken token : spec.added) {
-    if (token.normalized != normalized) continue;
-    if (normalized && !spec.normalizer.empty()) {
-      token.content = spec.normalizer.apply(token.content);
-    }
-    out.push_back(std::move(token));
+  for (const AddedToken& token : spec.added) {
+    if (token.normalized == normalized) out.push_back(token);
   }
   return out;
 }
@@ -98,15 +93,14 @@ class ByteBpeTokenizer final : public Tokenizer {
     };
     // Added tokens of the text as given, then those of each normalised stretch, then words.
     auto split_normalized = [&](std::string_view stretch, std::span<const TextSpan> untrusted) {
-      return normalized_tokens_.split(
-          stretch, untrusted, [&](const AddedTokenMatcher::Part& part) {
-            if (part.id == kNoToken) {
-              pre_tokenizer_.split(stretch.substr(part.begin, part.end - part.begin), encode_piece);
-            } else {
-              out.push_back(part.id);
-            }
-            return out.size() < options.max_tokens;
-          });
+      return normalized_tokens_.split(stretch, untrusted, [&](const AddedTokenMatcher::Part& part) {
+        if (part.id == kNoToken) {
+          pre_tokenizer_.split(stretch.substr(part.begin, part.end - part.begin), encode_piece);
+        } else {
+          out.push_back(part.id);
+        }
+        return out.size() < options.max_tokens;
+      });
     };
     return raw_tokens_.split(text, options.untrusted, [&](const AddedTokenMatcher::Part& part) {
       if (part.id != kNoToken) {
@@ -162,6 +156,12 @@ Status check_template(const TokenizerSpec& spec, const Vocabulary& vocabulary,
 
 Result<std::unique_ptr<Tokenizer>> build_tokenizer(TokenizerSpec spec, std::string_view path) {
   use_vocabulary_ids(spec);
+  // What is looked for in normalised text is normalised too, and so decoded, as in the reference.
+  for (AddedToken& token : spec.added) {
+    if (token.normalized && !spec.normalizer.empty()) {
+      token.content = spec.normalizer.apply(token.content);
+    }
+  }
   OCTAVO_TRY(Vocabulary vocabulary, Vocabulary::create(spec, path));
   OCTAVO_TRY(Bpe bpe, Bpe::create(spec, vocabulary, path));
   OCTAVO_TRY(check_template(spec, vocabulary, path));

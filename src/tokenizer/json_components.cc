@@ -15,7 +15,7 @@ struct JsonPattern {
 };
 
 Result<JsonPattern> parse_pattern(const JsonObject& object, const JsonPlace& place) {
-  OCTAVO_TRY(const JsonObject pattern, get_or(object, "pattern", JsonObject(), place));
+  OCTAVO_TRY(const JsonObject pattern, container_at<JsonObject>(object, "pattern", place));
   JsonElement value;
   JsonPattern out;
   out.is_regex = find_member(pattern, "Regex", value);
@@ -68,8 +68,8 @@ Status add_pre_tokenizer(std::string_view type, const JsonObject& object, const 
     steps.push_back(std::move(step));
   } else if (type == "Digits") {
     OCTAVO_TRY(const bool single, get_or(object, "individual_digits", false, place));
-    steps.push_back(SplitStep{CharPattern::kNumeric, single ? SplitBehavior::kIsolated
-                                                            : SplitBehavior::kContiguous});
+    steps.push_back(SplitStep{CharPattern::kNumeric,
+                              single ? SplitBehavior::kIsolated : SplitBehavior::kContiguous});
   } else if (type == "WhitespaceSplit") {
     steps.push_back(SplitStep{CharPattern::kSpace, SplitBehavior::kRemoved});
   } else if (type == "Punctuation") {
@@ -132,11 +132,7 @@ Status for_each_component(
   OCTAVO_TRY(const std::string_view type, component_type(element, place, object));
   if (type != "Sequence") return leaf(type, object, place);
   if (depth == kMaxSequenceDepth) return place.invalid("Sequences are nested too deeply");
-  JsonElement list;
-  JsonArray parts;
-  if (!find_member(object, list_key, list) || list.get(parts) != simdjson::SUCCESS) {
-    return (place / list_key).invalid("is no array");
-  }
+  OCTAVO_TRY(const JsonArray parts, container_at<JsonArray>(object, list_key, place));
   size_t index = 0;
   for (const JsonElement part : parts) {
     const JsonPlace part_place = place / fmt::format("{}[{}]", list_key, index++);

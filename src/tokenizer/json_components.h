@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "tokenizer/normalizer.h"
 #include "tokenizer/pre_tokenizer.h"
@@ -39,12 +40,26 @@ inline bool find_member(const JsonObject& object, std::string_view key, JsonElem
   return object.at_key(key).get(value) == simdjson::SUCCESS && !value.is_null();
 }
 
-/// The member as T, `fallback` when missing or null, an error for another type.
+/// The member as a T (bool, number, string), `fallback` when missing or null, an error for another
+/// type.
 template <class T>
-Result<T> get_or(const JsonObject& object, const char* key, T fallback, const JsonPlace& place) {
+requires(!std::is_same_v<T, JsonObject> &&
+         !std::is_same_v<T, JsonArray>) Result<T> get_or(const JsonObject& object, const char* key,
+                                                         T fallback, const JsonPlace& place) {
   JsonElement element;
   if (!find_member(object, key, element)) return fallback;
   T value{};
+  if (element.get(value) != simdjson::SUCCESS) return (place / key).invalid("has the wrong type");
+  return value;
+}
+
+/// The member as a JSON object or array. A default-made one of simdjson may not even be read, so
+/// there is no fallback: missing is an error.
+template <class T>
+Result<T> container_at(const JsonObject& object, const char* key, const JsonPlace& place) {
+  JsonElement element;
+  if (!find_member(object, key, element)) return (place / key).invalid("is missing");
+  T value;
   if (element.get(value) != simdjson::SUCCESS) return (place / key).invalid("has the wrong type");
   return value;
 }

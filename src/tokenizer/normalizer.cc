@@ -83,15 +83,16 @@ void order_marks(std::vector<utf8proc_int32_t>& codes) {
 
 /// Appends the normal form of `text` to `out`.
 void append_form(UnicodeForm form, std::string_view text, std::string& out) {
-  const auto options = utf8proc_option_t(
-      UTF8PROC_DECOMPOSE | (is_compatibility(form) ? UTF8PROC_COMPAT : 0));
+  const auto options =
+      utf8proc_option_t(UTF8PROC_DECOMPOSE | (is_compatibility(form) ? UTF8PROC_COMPAT : 0));
   std::vector<utf8proc_int32_t> codes;
   codes.reserve(text.size());
   for (size_t at = 0; at < text.size();) {
     const Utf8Char c = decode_utf8(text, at);
     at += c.size;
     utf8proc_int32_t parts[32];  // the longest decomposition has 18 code points
-    const auto count = utf8proc_decompose_char(utf8proc_int32_t(c.code), parts, 32, options, nullptr);
+    const auto count =
+        utf8proc_decompose_char(utf8proc_int32_t(c.code), parts, 32, options, nullptr);
     if (count > 0 && count <= 32) codes.insert(codes.end(), parts, parts + count);
   }
   order_marks(codes);

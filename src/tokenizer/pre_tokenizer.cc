@@ -8,8 +8,8 @@
 namespace octavo::tokenizer {
 namespace {
 
-/// Puts matched and unmatched parts together as a SplitBehavior says. Parts arrive in order and cover
-/// the text; `give` gets the pieces.
+/// Puts matched and unmatched parts together as a SplitBehavior says. Parts arrive in order and
+/// cover the text; `give` gets the pieces.
 class Merger {
  public:
   Merger(std::string_view text, const SplitStep& step, const PieceSink& give)

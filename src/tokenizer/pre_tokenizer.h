@@ -40,7 +40,8 @@ class PreTokenizer {
   static constexpr size_t kMaxSteps = 32;
 
   explicit PreTokenizer(std::vector<Step> steps) : steps_(std::move(steps)) {}
-  /// Gives the pieces of `text` (valid UTF-8) to `sink`, in order. Pieces are valid during the call.
+  /// Gives the pieces of `text` (valid UTF-8) to `sink`, in order. Pieces are valid during the
+  /// call.
   void split(std::string_view text, const PieceSink& sink) const;
 
  private:

@@ -22,12 +22,24 @@ struct NamedSet {
   CategorySet set;
 };
 constexpr NamedSet kNamedSets[] = {
-    {"L", kLetters}, {"M", kMarks},   {"N", kNumbers},
-    {"P", kPunctuation}, {"S", kSymbols}, {"Z", kSeparators},
-    {"Lu", set_of(Category::kLu)}, {"Ll", set_of(Category::kLl)}, {"Lt", set_of(Category::kLt)},
-    {"Lm", set_of(Category::kLm)}, {"Lo", set_of(Category::kLo)}, {"Nd", set_of(Category::kNd)},
-    {"Nl", set_of(Category::kNl)}, {"No", set_of(Category::kNo)}, {"Mn", set_of(Category::kMn)},
-    {"Mc", set_of(Category::kMc)}, {"Me", set_of(Category::kMe)}, {"Zs", set_of(Category::kZs)},
+    {"L", kLetters},
+    {"M", kMarks},
+    {"N", kNumbers},
+    {"P", kPunctuation},
+    {"S", kSymbols},
+    {"Z", kSeparators},
+    {"Lu", set_of(Category::kLu)},
+    {"Ll", set_of(Category::kLl)},
+    {"Lt", set_of(Category::kLt)},
+    {"Lm", set_of(Category::kLm)},
+    {"Lo", set_of(Category::kLo)},
+    {"Nd", set_of(Category::kNd)},
+    {"Nl", set_of(Category::kNl)},
+    {"No", set_of(Category::kNo)},
+    {"Mn", set_of(Category::kMn)},
+    {"Mc", set_of(Category::kMc)},
+    {"Me", set_of(Category::kMe)},
+    {"Zs", set_of(Category::kZs)},
 };
 
 /// Members of a bracket expression for every code point that `belongs`.

@@ -8,8 +8,8 @@
 
 namespace octavo::tokenizer {
 
-/// The pre-tokenizer patterns of the large families, written out by hand: one pass, no backtracking,
-/// so time is linear whatever the text.
+/// The pre-tokenizer patterns of the large families, written out by hand: one pass, no
+/// backtracking, so time is linear whatever the text.
 struct Scanner {
   enum class Kind { kGpt2, kLlama3 };
   Kind kind = Kind::kGpt2;
@@ -19,7 +19,8 @@ struct Scanner {
   /// The scanner for exactly this regular expression, if there is one.
   static std::optional<Scanner> for_pattern(std::string_view pattern);
 
-  /// End of the piece that starts at `at` (< text.size()); always > `at`. The pieces cover the text.
+  /// End of the piece that starts at `at` (< text.size()); always > `at`. The pieces cover the
+  /// text.
   size_t piece_end(std::string_view text, size_t at) const;
 };
 

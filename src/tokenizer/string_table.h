@@ -33,8 +33,8 @@ class StringTable {
   std::vector<Range> ranges_;
 };
 
-/// Ids by string, over the strings of a StringTable that outlives it and may not change. Built once,
-/// then read by any thread.
+/// Ids by string, over the strings of a StringTable that outlives it and may not change. Built
+/// once, then read by any thread.
 class StringIndex {
  public:
   /// Room for `count` strings.

@@ -14,8 +14,8 @@ using checkpoint::Metadata;
 struct GgufPreTokenizer {
   std::string_view name;  // tokenizer.ggml.pre
   std::string_view pattern;
-  bool single_digits = false;   // each number alone, before the pattern
-  bool nfc = false;             // the family's tokenizer.json normalises so
+  bool single_digits = false;  // each number alone, before the pattern
+  bool nfc = false;            // the family's tokenizer.json normalises so
   bool ignore_merges = false;
   bool add_bos = false;  // unless tokenizer.ggml.add_bos_token says otherwise
 };
@@ -136,7 +136,9 @@ Status read_merges(const Metadata& metadata, std::string_view path, TokenizerSpe
   return {};
 }
 
-SplitStep pattern_step(std::string_view pattern) { return SplitStep{*Scanner::for_pattern(pattern)}; }
+SplitStep pattern_step(std::string_view pattern) {
+  return SplitStep{*Scanner::for_pattern(pattern)};
+}
 
 Status set_default(TokenizerSpec& spec) {
   for (const std::string_view pattern : kDefaultPatterns) {

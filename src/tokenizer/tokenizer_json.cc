@@ -18,13 +18,10 @@ Result<TokenId> token_id(const JsonElement& element, const JsonPlace& place) {
   return TokenId(id);
 }
 
-Status parse_vocab(const JsonObject& model, const JsonPlace& place, TokenizerSpec& spec) {
-  JsonElement element;
-  JsonObject vocab;
-  if (!find_member(model, "vocab", element) || element.get(vocab) != simdjson::SUCCESS) {
-    return place.invalid("is no object");
-  }
-  spec.vocab.reserve(vocab.size());
+Status parse_vocab(const JsonObject& model, const JsonPlace& model_place, TokenizerSpec& spec) {
+  OCTAVO_TRY(const JsonObject vocab, container_at<JsonObject>(model, "vocab", model_place));
+  const JsonPlace place = model_place / "vocab";
+  if (vocab.size() == 0) return place.invalid("is empty");
   for (const auto& [text, value] : vocab) {
     Result<TokenId> id = token_id(value, place);
     if (!id.ok()) return place.invalid(fmt::format("\"{}\": {}", text, id.error().message));
@@ -50,12 +47,9 @@ bool parse_merge(const JsonElement& element, std::pair<std::string_view, std::st
          pair.at(1).get(merge.second) == simdjson::SUCCESS;
 }
 
-Status parse_merges(const JsonObject& model, const JsonPlace& place, TokenizerSpec& spec) {
-  JsonElement element;
-  JsonArray merges;
-  if (!find_member(model, "merges", element) || element.get(merges) != simdjson::SUCCESS) {
-    return place.invalid("is no array");
-  }
+Status parse_merges(const JsonObject& model, const JsonPlace& model_place, TokenizerSpec& spec) {
+  OCTAVO_TRY(const JsonArray merges, container_at<JsonArray>(model, "merges", model_place));
+  const JsonPlace place = model_place / "merges";
   for (const JsonElement entry : merges) {
     std::pair<std::string_view, std::string_view> merge;
     if (!parse_merge(entry, merge)) {
@@ -68,11 +62,7 @@ Status parse_merges(const JsonObject& model, const JsonPlace& place, TokenizerSp
 
 Status parse_model(const JsonObject& root, const JsonPlace& root_place, TokenizerSpec& spec) {
   const JsonPlace place = root_place / "model";
-  JsonElement element;
-  JsonObject model;
-  if (!find_member(root, "model", element) || element.get(model) != simdjson::SUCCESS) {
-    return place.invalid("is no object");
-  }
+  OCTAVO_TRY(const JsonObject model, container_at<JsonObject>(root, "model", root_place));
   // Old files have no type; only BPE has merges.
   OCTAVO_TRY(const std::string_view type, get_or(model, "type", std::string_view("BPE"), place));
   if (type != "BPE") return (place / "type").unsupported(fmt::format("\"{}\"", type));
@@ -88,13 +78,15 @@ Status parse_model(const JsonObject& root, const JsonPlace& root_place, Tokenize
   OCTAVO_TRY(spec.fuse_unk, get_or(model, "fuse_unk", false, place));
   OCTAVO_TRY(const std::string_view unk, get_or(model, "unk_token", std::string_view(), place));
   spec.unk_token = unk;
-  OCTAVO_TRY(parse_vocab(model, place / "vocab", spec));
-  return parse_merges(model, place / "merges", spec);
+  OCTAVO_TRY(parse_vocab(model, place, spec));
+  return parse_merges(model, place, spec);
 }
 
 Status parse_added_tokens(const JsonObject& root, const JsonPlace& root_place,
                           TokenizerSpec& spec) {
-  OCTAVO_TRY(const JsonArray list, get_or(root, "added_tokens", JsonArray(), root_place));
+  JsonElement given;
+  if (!find_member(root, "added_tokens", given)) return {};
+  OCTAVO_TRY(const JsonArray list, container_at<JsonArray>(root, "added_tokens", root_place));
   size_t index = 0;
   for (const JsonElement element : list) {
     const JsonPlace place = root_place / fmt::format("added_tokens[{}]", index++);
@@ -120,14 +112,13 @@ Status parse_added_tokens(const JsonObject& root, const JsonPlace& root_place,
 /// The ids that a template's special token stands for.
 Status append_special_ids(const JsonObject& object, std::string_view name, const JsonPlace& place,
                           std::vector<TokenId>& out) {
-  OCTAVO_TRY(const JsonObject all, get_or(object, "special_tokens", JsonObject(), place));
+  OCTAVO_TRY(const JsonObject all, container_at<JsonObject>(object, "special_tokens", place));
   JsonElement element;
   JsonObject token;
-  JsonArray ids;
-  if (!find_member(all, name, element) || element.get(token) != simdjson::SUCCESS ||
-      token.at_key("ids").get(ids) != simdjson::SUCCESS) {
-    return (place / "special_tokens").invalid(fmt::format("\"{}\" has no ids", name));
+  if (!find_member(all, name, element) || element.get(token) != simdjson::SUCCESS) {
+    return (place / "special_tokens").invalid(fmt::format("\"{}\" is missing", name));
   }
+  OCTAVO_TRY(const JsonArray ids, container_at<JsonArray>(token, "ids", place / "special_tokens"));
   for (const JsonElement entry : ids) {
     OCTAVO_TRY(const TokenId id, token_id(entry, place / "special_tokens"));
     out.push_back(id);
@@ -136,15 +127,12 @@ Status append_special_ids(const JsonObject& object, std::string_view name, const
 }
 
 Status parse_template(const JsonObject& object, const JsonPlace& place, TokenizerSpec& spec) {
-  JsonElement element;
-  JsonArray pieces;
-  if (!find_member(object, "single", element) || element.get(pieces) != simdjson::SUCCESS) {
-    return (place / "single").invalid("is no array");
-  }
+  OCTAVO_TRY(const JsonArray pieces, container_at<JsonArray>(object, "single", place));
   bool seen_text = false;
   for (const JsonElement entry : pieces) {
     JsonObject piece, part;
-    if (entry.get(piece) != simdjson::SUCCESS) return (place / "single").invalid("has a wrong part");
+    if (entry.get(piece) != simdjson::SUCCESS)
+      return (place / "single").invalid("has a wrong part");
     if (piece.at_key("Sequence").get(part) == simdjson::SUCCESS) {
       if (seen_text) return (place / "single").unsupported("the text twice");
       seen_text = true;
@@ -187,9 +175,9 @@ std::string config_token(const checkpoint::Metadata& config, std::string_view ke
 Status parse_config(std::string_view text, const JsonPlace& place, TokenizerSpec& spec) {
   if (text.empty()) return {};
   // Not simdjson's DOM: the files' usual model_max_length, 10^30, is no number to it.
-  OCTAVO_TRY(const checkpoint::Metadata config,
-             checkpoint::parse_json_metadata(
-                 text, fmt::format("{}: {}", place.path, place.component)));
+  OCTAVO_TRY(
+      const checkpoint::Metadata config,
+      checkpoint::parse_json_metadata(text, fmt::format("{}: {}", place.path, place.component)));
   spec.bos_token = config_token(config, "bos_token");
   spec.eos_token = config_token(config, "eos_token");
   return {};

@@ -26,10 +26,10 @@ struct AddedToken {
   bool rstrip = false;       // and after it
 };
 
-/// A tokenizer as its file describes it, checked; what tokenizer.json and GGUF have in common. Views
-/// point into the file's text, which must live until the tokenizer is built.
+/// A tokenizer as its file describes it, checked; what tokenizer.json and GGUF have in common.
+/// Views point into the file's text, which must live until the tokenizer is built.
 struct TokenizerSpec {
-  std::vector<std::pair<std::string_view, TokenId>> vocab;  // the BPE model's own tokens
+  std::vector<std::pair<std::string_view, TokenId>> vocab;            // the BPE model's own tokens
   std::vector<std::pair<std::string_view, std::string_view>> merges;  // best first
   std::vector<AddedToken> added;
   bool ignore_merges = false;  // a word that is a token needs no merges

@@ -12,8 +12,9 @@ static_assert(kNumCodes == 0x110000);
 }  // namespace
 
 CharClass::CharClass(char32_t code)
-    : bits_(code < kNumCodes ? kClassOfCode[(size_t{kBlockOfCode[code >> kBlockBits]} << kBlockBits) |
-                                            (code & ((1 << kBlockBits) - 1))]
-                             : 0) {}
+    : bits_(code < kNumCodes
+                ? kClassOfCode[(size_t{kBlockOfCode[code >> kBlockBits]} << kBlockBits) |
+                               (code & ((1 << kBlockBits) - 1))]
+                : 0) {}
 
 }  // namespace octavo::tokenizer

@@ -6,8 +6,36 @@ namespace octavo::tokenizer {
 
 /// General category of a code point (Unicode, section 4.5), in the order of the generated table.
 enum class Category : uint8_t {
-  kCn, kCc, kCf, kCo, kCs, kLl, kLm, kLo, kLt, kLu, kMc, kMe, kMn, kNd, kNl, kNo,  //
-  kPc, kPd, kPe, kPf, kPi, kPo, kPs, kSc, kSk, kSm, kSo, kZl, kZp, kZs
+  kCn,
+  kCc,
+  kCf,
+  kCo,
+  kCs,
+  kLl,
+  kLm,
+  kLo,
+  kLt,
+  kLu,
+  kMc,
+  kMe,
+  kMn,
+  kNd,
+  kNl,
+  kNo,  //
+  kPc,
+  kPd,
+  kPe,
+  kPf,
+  kPi,
+  kPo,
+  kPs,
+  kSc,
+  kSk,
+  kSm,
+  kSo,
+  kZl,
+  kZp,
+  kZs
 };
 inline constexpr int kNumCategories = 30;
 
@@ -38,7 +66,8 @@ class CharClass {
   bool is_digits_class() const { return bits_ & 0x40; }
   bool is_punctuation_class() const { return bits_ & 0x80; }
   bool is_word() const {  // \w of a regex
-    return in(kLetters | kMarks | kNumbers | set_of(Category::kPc));
+    return in(kLetters | kMarks | set_of(Category::kNd) | set_of(Category::kNl) |
+              set_of(Category::kPc));
   }
 
  private:

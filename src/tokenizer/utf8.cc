@@ -4,9 +4,9 @@ namespace octavo::tokenizer {
 namespace {
 
 struct Sequence {
-  size_t size;          // bytes of the longest valid start, at least 1
-  bool complete;        // a whole character
-  bool may_continue;    // the text ended inside it
+  size_t size;        // bytes of the longest valid start, at least 1
+  bool complete;      // a whole character
+  bool may_continue;  // the text ended inside it
 };
 
 /// Well-formed sequences are those of table 3-7 of the Unicode Standard.

@@ -27,7 +27,8 @@ inline Utf8Char decode_utf8(std::string_view text, size_t at) {
     }
   } else if (first < 0xF5) {
     if (left > 3 && continues(1) && continues(2) && continues(3)) {
-      return {(first & 7) << 18 | (byte(1) & 63u) << 12 | (byte(2) & 63u) << 6 | (byte(3) & 63u), 4};
+      return {(first & 7) << 18 | (byte(1) & 63u) << 12 | (byte(2) & 63u) << 6 | (byte(3) & 63u),
+              4};
     }
   }
   return {0xFFFD, 1};

@@ -11,8 +11,8 @@ namespace {
 
 Status check_id(TokenId id, std::string_view path) {
   if (id >= 0 && id < kMaxVocabSize) return {};
-  return Error{Code::kInvalidArgument, fmt::format("{}: token id {} is outside of 0 to {}", path, id,
-                                                   kMaxVocabSize - 1)};
+  return Error{Code::kInvalidArgument,
+               fmt::format("{}: token id {} is outside of 0 to {}", path, id, kMaxVocabSize - 1)};
 }
 
 }  // namespace
@@ -57,7 +57,8 @@ Result<Vocabulary> Vocabulary::create(const TokenizerSpec& spec, std::string_vie
     vocabulary.index_.add(vocabulary.strings_, id);
   };
   for (const auto& [text, id] : spec.vocab) {
-    // Two strings with one id: the first is the token (the indexes hold views of what it stands for).
+    // Two strings with one id: the first is the token (the indexes hold views of what it stands
+    // for).
     if (!vocabulary.strings_.has(id)) set(id, text, true);
   }
   for (const AddedToken& token : spec.added) {

@@ -12,6 +12,7 @@ namespace octavo::kernels {
 namespace {
 
 constexpr auto kAttention = std::to_array<Variant<const AttentionKernels*>>({
+    {Isa::kAvx512, avx512::kAttentionBf16Dot, Needs::kFastBf16Dot},
     {Isa::kAvx512, avx512::kAttention},
     {Isa::kAvx2, avx2::kAttention},
     {Isa::kGeneric, generic::kAttention},

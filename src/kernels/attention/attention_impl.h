@@ -13,60 +13,85 @@ namespace {
 
 constexpr float kLog2e = 1.44269504088896341f;
 
-/// Element types of the cache: how scores and weighted sums read a lane vector of K and V.
+/// Element types of the cache. A vector of K holds kParts dims of 16 tokens, a vector of V kParts
+/// tokens of 16 dims; they are multiplied one part after the other, `part` P with operand kIndex[P]:
+/// for bf16 in the order of vdpbf16ps, odd before even.
 struct KvF32 {
-  static constexpr int kDims = 1;  // of K that one vector of 16 tokens holds
-  static constexpr int kTokens = 1;  // of V that one vector of 16 dims holds
+  static constexpr int kParts = 1;
+  static constexpr int kIndex[] = {0};
   static constexpr bool kRounded = false;  // are queries and weights rounded to bf16?
   static constexpr int kExpDegree = 7;
-  template <class S>
-  static __attribute__((always_inline)) inline typename S::F dot(typename S::F acc,
-                                                                 typename S::I kv,
-                                                                 const std::byte* x) {
-    float value;
-    __builtin_memcpy(&value, x, 4);
-    return S::fma(S::as_f(kv), S::set1(value), acc);
+  template <class S, int P>
+  static __attribute__((always_inline)) inline typename S::F part(typename S::I kv) {
+    return S::as_f(kv);
   }
 };
 struct KvF16 {
-  static constexpr int kDims = 2;
-  static constexpr int kTokens = 2;
+  static constexpr int kParts = 2;
+  static constexpr int kIndex[] = {0, 1};
   static constexpr bool kRounded = false;
   static constexpr int kExpDegree = 7;
-  template <class S>
-  static __attribute__((always_inline)) inline typename S::F dot(typename S::F acc,
-                                                                 typename S::I kv,
-                                                                 const std::byte* x) {
-    float value[2];
-    __builtin_memcpy(value, x, 8);
-    const typename S::I even = S::iand(kv, S::iset1(0xffff));
-    acc = S::fma(S::half_to_f(even), S::set1(value[0]), acc);
-    return S::fma(S::half_to_f(S::template srl<16>(kv)), S::set1(value[1]), acc);
+  template <class S, int P>
+  static __attribute__((always_inline)) inline typename S::F part(typename S::I kv) {
+    if constexpr (P == 0) return S::half_to_f(S::iand(kv, S::iset1(0xffff)));
+    if constexpr (P == 1) return S::half_to_f(S::template srl<16>(kv));
   }
 };
 struct KvBF16 {
-  static constexpr int kDims = 2;
-  static constexpr int kTokens = 2;
+  static constexpr int kParts = 2;
+  static constexpr int kIndex[] = {1, 0};
   static constexpr bool kRounded = true;
   static constexpr int kExpDegree = 5;
-  template <class S>
-  static __attribute__((always_inline)) inline typename S::F dot(typename S::F acc,
-                                                                 typename S::I kv,
-                                                                 const std::byte* x) {
-    return S::dpbf16(acc, kv, S::bcast4(x));
+  template <class S, int P>
+  static __attribute__((always_inline)) inline typename S::F part(typename S::I kv) {
+    if constexpr (P == 0) return S::as_f(S::iand(kv, S::iset1(static_cast<int32_t>(0xffff0000u))));
+    if constexpr (P == 1) return S::as_f(S::template sll<16>(kv));
   }
 };
 
-/// Bytes of the broadcast operand that belong to one vector of K or V.
-template <class T>
-constexpr size_t kOperandBytes = T::kRounded ? 4 : 4 * T::kDims;
+/// Are operands pairs of bf16 for the bf16 dot instruction, or f32?
+template <class S, class T>
+constexpr bool kPacked = T::kRounded && S::kBf16Dot;
+template <class S, class T>
+constexpr int64_t kElementBytes = kPacked<S, T> ? 2 : 4;
+
+/// sum[m][n] += one vector of K or V (at kv[n]) times the operands of row m at x + m * x_stride.
+/// `load(n)` reads the vector; each part reads it again, which costs less than the registers.
+template <class S, class T, int MR, int N, int P = 0, class Load>
+__attribute__((always_inline)) inline void multiply(typename S::F (&sum)[MR][N], Load load,
+                                                    const std::byte* x, size_t x_stride) {
+  if constexpr (kPacked<S, T>) {
+    typename S::I kv[N];
+#pragma GCC unroll 8
+    for (int n = 0; n < N; ++n) kv[n] = load(n);
+#pragma GCC unroll 8
+    for (int m = 0; m < MR; ++m) {
+      const typename S::I pair = S::bcast4(x + static_cast<size_t>(m) * x_stride);
+#pragma GCC unroll 8
+      for (int n = 0; n < N; ++n) sum[m][n] = S::dpbf16(sum[m][n], kv[n], pair);
+    }
+  } else {
+    typename S::F kv[N];
+#pragma GCC unroll 8
+    for (int n = 0; n < N; ++n) kv[n] = T::template part<S, P>(load(n));
+#pragma GCC unroll 8
+    for (int m = 0; m < MR; ++m) {
+      float value;
+      __builtin_memcpy(&value, x + static_cast<size_t>(m) * x_stride + 4 * T::kIndex[P], 4);
+      const typename S::F operand = S::set1(value);
+#pragma GCC unroll 8
+      for (int n = 0; n < N; ++n) sum[m][n] = S::fma(kv[n], operand, sum[m][n]);
+    }
+    if constexpr (P + 1 < T::kParts) multiply<S, T, MR, N, P + 1>(sum, load, x, x_stride);
+  }
+}
 
 template <class S, class T>
 void load_queries(const AttentionCall& call, const AttentionTile& tile,
                   const AttentionScratch& scratch) {
   // Without a cap the exponent is taken to base 2: the factor is folded into the query.
   const float factor = call.softcap > 0.0f ? call.scale : call.scale * kLog2e;
-  const int64_t row_bytes = call.head_dim * (T::kRounded ? 2 : 4);
+  const int64_t row_bytes = call.head_dim * kElementBytes<S, T>;
   std::byte* to = scratch.q;
   for (int64_t i = 0; i < tile.num_queries; ++i) {
     const float* from = call.q + (tile.token + i) * call.q_stride +
@@ -76,12 +101,12 @@ void load_queries(const AttentionCall& call, const AttentionTile& tile,
         const int n = static_cast<int>(call.head_dim - d < 16 ? call.head_dim - d : 16);
         const typename S::F x = S::mul(n == 16 ? S::load(from + d) : S::load_n(from + d, n),
                                        S::set1(factor));
-        if constexpr (T::kRounded) {
+        if constexpr (kPacked<S, T>) {
           std::byte halves[32];
           S::store_low_halves(halves, S::bf16_bits(x));
           __builtin_memcpy(to + 2 * d, halves, static_cast<size_t>(2 * n));
         } else {
-          S::store_n(reinterpret_cast<float*>(to) + d, x, n);
+          S::store_n(reinterpret_cast<float*>(to) + d, T::kRounded ? S::round_bf16(x) : x, n);
         }
       }
     }
@@ -131,24 +156,20 @@ template <class S, class T, int MR, int NP>
 void score_tile(const AttentionCall& call, const std::byte* q, const ChunkView& view, int page,
                 float* scores) {
   using F = typename S::F;
-  const auto q_stride = static_cast<size_t>(call.head_dim) * (T::kRounded ? 2 : 4);
+  constexpr auto kBytes = static_cast<size_t>(kElementBytes<S, T>);
+  const size_t q_stride = static_cast<size_t>(call.head_dim) * kBytes;
   F sum[MR][NP];
 #pragma GCC unroll 8
   for (int m = 0; m < MR; ++m) {
 #pragma GCC unroll 8
     for (int n = 0; n < NP; ++n) sum[m][n] = S::zero();
   }
-  for (int64_t d = 0; d < call.head_dim / T::kDims; ++d) {
-    typename S::I k[NP];
-#pragma GCC unroll 8
-    for (int n = 0; n < NP; ++n) k[n] = S::iload(view.pages[page + n] + 64 * d);
-#pragma GCC unroll 8
-    for (int m = 0; m < MR; ++m) {
-      const std::byte* const x =
-          q + static_cast<size_t>(m) * q_stride + kOperandBytes<T> * static_cast<size_t>(d);
-#pragma GCC unroll 8
-      for (int n = 0; n < NP; ++n) sum[m][n] = T::template dot<S>(sum[m][n], k[n], x);
-    }
+  for (int64_t d = 0; d < call.head_dim / T::kParts; ++d, q += kBytes * T::kParts) {
+    multiply<S, T, MR, NP>(
+        sum, [&](int n) __attribute__((always_inline)) {
+          return S::iload(view.pages[page + n] + 64 * d);
+        },
+        q, q_stride);
   }
 #pragma GCC unroll 8
   for (int m = 0; m < MR; ++m) {
@@ -171,7 +192,7 @@ __attribute__((always_inline)) inline typename S::F cap_score(typename S::F scor
 /// Turns one row's scores into weights: finds m, writes exp2(score - m), sums them.
 template <class S, class T>
 void softmax_row(const AttentionCall& call, const ChunkView& view, int64_t position, float* scores,
-                 std::byte* weights, float* m, float* l) {
+                 [[maybe_unused]] std::byte* weights, float* m, float* l) {
   using F = typename S::F;
   const int begin = first_key(call, position, view.key_begin);
   const int end = clamp_to_chunk(position + 1 - view.key_begin);
@@ -198,11 +219,10 @@ void softmax_row(const AttentionCall& call, const ChunkView& view, int64_t posit
     }
     if constexpr (T::kRounded) {
       const typename S::I bits = S::bf16_bits(e);
-      S::store_low_halves(weights + 32 * p, bits);
+      if constexpr (S::kBf16Dot) S::store_low_halves(weights + 32 * p, bits);
       e = S::as_f(S::template sll<16>(bits));
-    } else {
-      S::store(scores + 16 * p, e);
     }
+    if constexpr (!kPacked<S, T>) S::store(scores + 16 * p, e);
     sum = S::add(sum, e);
   }
   *l = S::reduce_add(sum);
@@ -214,7 +234,8 @@ void value_tile(const AttentionCall& call, const std::byte* weights, size_t weig
                 const ChunkView& view, int64_t dim, int lanes, float* o) {
   using F = typename S::F;
   using I = typename S::I;
-  constexpr int kVectors = 16 / T::kTokens;  // of tokens in a page
+  constexpr int kVectors = 16 / T::kParts;  // of tokens in a page
+  constexpr auto kBytes = static_cast<size_t>(kElementBytes<S, T>);
   const int64_t o_stride = attention_row_floats(call.head_dim);
   const auto v_stride = static_cast<size_t>(call.head_dim) * 4;
   F sum[MR][ND];
@@ -223,30 +244,23 @@ void value_tile(const AttentionCall& call, const std::byte* weights, size_t weig
 #pragma GCC unroll 8
     for (int n = 0; n < ND; ++n) sum[m][n] = S::zero();
   }
-  const int end = (view.key_end + T::kTokens - 1) / T::kTokens;
-  // When the last pair holds one key only, its other half may be anything, NaN too.
-  const bool half_pair = T::kTokens == 2 && view.key_end % 2 != 0;
+  const int end = (view.key_end + T::kParts - 1) / T::kParts;
+  const bool half_pair = T::kParts == 2 && view.key_end % 2 != 0;
   for (int p = view.page_begin; p < view.page_end; ++p) {
     const std::byte* v = view.pages[p] + call.v_offset + 4 * dim;
+    const std::byte* w = weights + kBytes * 16 * static_cast<size_t>(p);
     const int vectors = end - p * kVectors < kVectors ? end - p * kVectors : kVectors;
     for (int t = 0; t < vectors; ++t, v += v_stride) {
-      I x[ND];
-#pragma GCC unroll 8
-      for (int n = 0; n < ND; ++n) {
-        x[n] = n == ND - 1 && lanes < 16 ? S::iload_n(v + 64 * n, lanes) : S::iload(v + 64 * n);
-      }
-      if (half_pair && p * kVectors + t == end - 1) {
-#pragma GCC unroll 8
-        for (int n = 0; n < ND; ++n) x[n] = S::iand(x[n], S::iset1(0xffff));
-      }
-      const std::byte* const w = weights + kOperandBytes<T> * static_cast<size_t>(p * kVectors + t);
-#pragma GCC unroll 8
-      for (int m = 0; m < MR; ++m) {
-#pragma GCC unroll 8
-        for (int n = 0; n < ND; ++n) {
-          sum[m][n] = T::template dot<S>(sum[m][n], x[n], w + static_cast<size_t>(m) * weight_stride);
-        }
-      }
+      // When the last pair holds one key only, its other half may be anything, NaN too.
+      const I mask = S::iset1(half_pair && p * kVectors + t == end - 1 ? 0xffff : -1);
+      multiply<S, T, MR, ND>(
+          sum, [&](int n) __attribute__((always_inline)) {
+            const std::byte* const at = v + 64 * n;
+            const I x = n == ND - 1 && lanes < 16 ? S::iload_n(at, lanes) : S::iload(at);
+            return T::kParts == 2 ? S::iand(x, mask) : x;
+          },
+          w, weight_stride);
+      w += kBytes * T::kParts;
     }
   }
 #pragma GCC unroll 8
@@ -276,7 +290,7 @@ void run_chunk(const AttentionCall& call, const AttentionTile& tile, int64_t chu
                const AttentionScratch& scratch, const AttentionState& result) {
   const ChunkView view = view_chunk(call, tile, chunk);
   const int64_t num_rows = tile.num_queries * call.group;
-  const int64_t q_bytes = call.head_dim * (T::kRounded ? 2 : 4);
+  const int64_t q_bytes = call.head_dim * kElementBytes<S, T>;
   const int64_t o_stride = attention_row_floats(call.head_dim);
 
   for (int64_t row = 0; row < num_rows; row += S::kAttentionRows) {
@@ -303,8 +317,8 @@ void run_chunk(const AttentionCall& call, const AttentionTile& tile, int64_t chu
   }
 
   const std::byte* const weights =
-      T::kRounded ? scratch.weights : reinterpret_cast<const std::byte*>(scratch.scores);
-  constexpr size_t kWeightStride = kAttentionChunkKeys * (T::kRounded ? 2 : 4);
+      kPacked<S, T> ? scratch.weights : reinterpret_cast<const std::byte*>(scratch.scores);
+  constexpr size_t kWeightStride = kAttentionChunkKeys * static_cast<size_t>(kElementBytes<S, T>);
   for (int64_t row = 0; row < num_rows; row += S::kAttentionRows) {
     const int rows = static_cast<int>(num_rows - row < S::kAttentionRows ? num_rows - row
                                                                        : S::kAttentionRows);

@@ -78,6 +78,7 @@ extern const AttentionKernels kAttention[3];
 }
 namespace avx512 {
 extern const AttentionKernels kAttention[3];
+extern const AttentionKernels kAttentionBf16Dot[3];
 }
 
 }  // namespace octavo::kernels

@@ -12,6 +12,7 @@ namespace octavo::kernels {
 namespace {
 
 constexpr auto kLinear = std::to_array<Variant<const LinearKernels*>>({
+    {Isa::kAvx512, &avx512::kLinearBf16Dot, Needs::kFastBf16Dot},
     {Isa::kAvx512, &avx512::kLinear},
     {Isa::kAvx2, &avx2::kLinear},
     {Isa::kGeneric, &generic::kLinear},
@@ -26,7 +27,8 @@ constexpr int64_t kForkElements = 16 << 10;
 constexpr int64_t kRowChunk = 128;
 
 /// Bytes of one prepared row of x; 0 when x is read as it is.
-size_t prepared_row_bytes(WeightFormat format, Arithmetic arithmetic, int64_t num_cols) {
+size_t prepared_row_bytes(WeightFormat format, Arithmetic arithmetic, int64_t num_cols,
+                          int bf16_bytes) {
   if (arithmetic == Arithmetic::kF32) return 0;
   const auto cols = static_cast<size_t>(num_cols);
   switch (format) {
@@ -35,7 +37,7 @@ size_t prepared_row_bytes(WeightFormat format, Arithmetic arithmetic, int64_t nu
     case WeightFormat::kF16:
       return cols * sizeof(float);
     case WeightFormat::kBF16:
-      return (cols + 1) / 2 * 4;
+      return (cols + 1) / 2 * 2 * static_cast<size_t>(bf16_bytes);
     default:
       return cols / kQuantBlock * sizeof(ActivationBlock);
   }
@@ -108,7 +110,8 @@ void linear(const KernelContext& ctx, float* out, int64_t out_stride, const floa
 
   const size_t mark = ctx.workspace.mark();
   if (native && kernels.prepare[index] != nullptr) {
-    call.x_row_bytes = prepared_row_bytes(weight.format(), weight.arithmetic(), num_cols);
+    call.x_row_bytes = prepared_row_bytes(weight.format(), weight.arithmetic(), num_cols,
+                                          kernels.bf16_bytes);
     std::byte* rows = ctx.workspace.take(call.x_row_bytes * static_cast<size_t>(num_tokens));
     prepare_rows(ctx, kernels.prepare[index], rows, call.x_row_bytes, x, x_stride, num_tokens,
                  num_cols);
@@ -119,7 +122,8 @@ void linear(const KernelContext& ctx, float* out, int64_t out_stride, const floa
 }
 
 size_t linear_workspace_bytes(const PackedMatrix& weight, int64_t num_tokens) {
-  const size_t row = prepared_row_bytes(weight.format(), weight.arithmetic(), weight.num_cols());
+  const size_t row = prepared_row_bytes(weight.format(), weight.arithmetic(), weight.num_cols(),
+                                        /*bf16_bytes=*/4);  // at most
   return (row * static_cast<size_t>(std::max<int64_t>(num_tokens, 0)) + 63) / 64 * 64;
 }
 

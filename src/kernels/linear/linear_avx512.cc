@@ -4,4 +4,5 @@
 
 namespace octavo::kernels::avx512 {
 const LinearKernels kLinear = linear_kernels<SimdAvx512>();
+const LinearKernels kLinearBf16Dot = linear_kernels<SimdAvx512Bf16Dot>();
 }

@@ -187,15 +187,37 @@ void bf16_tile(const LinearCall& call, int64_t row, int64_t panel) {
   const std::byte* weight = call.weight + static_cast<size_t>(panel) * call.panel_bytes;
   const std::byte* x = call.x + static_cast<size_t>(row) * call.x_row_bytes;
   const int64_t num_pairs = (call.num_cols + 1) / 2;
-  for (int64_t k = 0; k < num_pairs; ++k, weight += 64, x += 4) {
-    typename S::I w[NR];
+  for (int64_t k = 0; k < num_pairs; ++k, weight += 64, x += S::kBf16Dot ? 4 : 8) {
+    if constexpr (S::kBf16Dot) {
+      typename S::I w[NR];
 #pragma GCC unroll 8
-    for (int n = 0; n < NR; ++n) w[n] = S::iload(weight + n * call.panel_bytes);
+      for (int n = 0; n < NR; ++n) w[n] = S::iload(weight + n * call.panel_bytes);
 #pragma GCC unroll 8
-    for (int m = 0; m < MR; ++m) {
-      const typename S::I pair = S::bcast4(x + m * call.x_row_bytes);
+      for (int m = 0; m < MR; ++m) {
+        const typename S::I pair = S::bcast4(x + m * call.x_row_bytes);
 #pragma GCC unroll 8
-      for (int n = 0; n < NR; ++n) sum[m][n] = S::dpbf16(sum[m][n], w[n], pair);
+        for (int n = 0; n < NR; ++n) sum[m][n] = S::dpbf16(sum[m][n], w[n], pair);
+      }
+    } else {
+      // Odd before even, as vdpbf16ps does. The second load of the weights costs less than the
+      // registers that would keep them.
+#pragma GCC unroll 2
+      for (int half = 1; half >= 0; --half) {
+        F w[NR];
+#pragma GCC unroll 8
+        for (int n = 0; n < NR; ++n) {
+          const typename S::I pair = S::iload(weight + n * call.panel_bytes);
+          w[n] = S::as_f(half == 1 ? S::iand(pair, S::iset1(static_cast<int32_t>(0xffff0000u)))
+                                   : S::template sll<16>(pair));
+        }
+#pragma GCC unroll 8
+        for (int m = 0; m < MR; ++m) {
+          float value;
+          __builtin_memcpy(&value, x + m * call.x_row_bytes + 4 * half, 4);
+#pragma GCC unroll 8
+          for (int n = 0; n < NR; ++n) sum[m][n] = S::fma(w[n], S::set1(value), sum[m][n]);
+        }
+      }
     }
   }
 #pragma GCC unroll 8
@@ -205,18 +227,22 @@ void bf16_tile(const LinearCall& call, int64_t row, int64_t panel) {
   }
 }
 
-/// Rounds one row to bf16, padded to an even count with a zero.
+/// Rounds one row to bf16, padded to an even count with a zero: pairs for the dot instruction, f32
+/// where there is none.
 template <class S>
 void round_row_bf16(std::byte* out, const float* x, int64_t num_cols) {
-  int64_t i = 0;
-  for (; i + 16 <= num_cols; i += 16) {
-    S::store_low_halves(out + 2 * i, S::bf16_bits(S::load(x + i)));
-  }
-  if (i < num_cols) {
-    const int64_t left = num_cols - i;
-    std::byte halves[32];
-    S::store_low_halves(halves, S::bf16_bits(S::load_n(x + i, static_cast<int>(left))));
-    __builtin_memcpy(out + 2 * i, halves, static_cast<size_t>((left + 1) / 2 * 4));
+  const int64_t padded = (num_cols + 1) / 2 * 2;
+  for (int64_t i = 0; i < num_cols; i += 16) {
+    const int n = static_cast<int>(num_cols - i < 16 ? num_cols - i : 16);
+    const int stored = static_cast<int>(padded - i < 16 ? padded - i : 16);
+    const typename S::F v = n == 16 ? S::load(x + i) : S::load_n(x + i, n);
+    if constexpr (S::kBf16Dot) {
+      std::byte halves[32];
+      S::store_low_halves(halves, S::bf16_bits(v));
+      __builtin_memcpy(out + 2 * i, halves, static_cast<size_t>(2 * stored));
+    } else {
+      S::store_n(reinterpret_cast<float*>(out) + i, S::round_bf16(v), stored);
+    }
   }
 }
 
@@ -423,6 +449,7 @@ constexpr LinearKernels linear_kernels() {
       .f32 = {kF32, kF16, run_tiles<F32Tiles<S, WeightBF16>>,
               run_tiles<F32Tiles<S, WeightQ<Q8_0>>>, run_tiles<F32Tiles<S, WeightQ<Q4_0>>>,
               run_tiles<F32Tiles<S, WeightQ<Q4_1>>>},
+      .bf16_bytes = S::kBf16Dot ? 2 : 4,
       .prepare = {nullptr, round_row_f16<S>, round_row_bf16<S>, quantise_row<S, Q8_0>,
                   quantise_row<S, Q4_0>, quantise_row<S, Q4_1>},
   };

@@ -56,6 +56,7 @@ inline constexpr int kNumWeightFormats = 6;
 struct LinearKernels {
   LinearRun native[kNumWeightFormats];
   LinearRun f32[kNumWeightFormats];
+  int bf16_bytes;  // of one element of x as bf16 weights want it: bf16, or f32 holding a bf16
   LinearPrepare prepare[kNumWeightFormats];  // for native; nullptr: x is read as it is
 };
 
@@ -67,6 +68,7 @@ extern const LinearKernels kLinear;
 }
 namespace avx512 {
 extern const LinearKernels kLinear;
+extern const LinearKernels kLinearBf16Dot;
 }
 
 }  // namespace octavo::kernels

@@ -23,7 +23,7 @@ struct SimdAvx2 {
   static constexpr int kBf16Rows = 4, kBf16Panels = 1, kBf16GemvPanels = 2;
   static constexpr int kF32Rows = 4, kF32Panels = 1, kF32GemvPanels = 2;
   static constexpr int kAttentionRows = 4, kAttentionPages = 1, kAttentionDims = 1;
-  static constexpr bool kPrefetch = false;
+  static constexpr bool kBf16Dot = false;  // is there an instruction for pairs of bf16?
 
   OCTAVO_SIMD F zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
   OCTAVO_SIMD F set1(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
@@ -126,11 +126,6 @@ struct SimdAvx2 {
     return {_mm256_add_epi32(acc.a, _mm256_madd_epi16(_mm256_maddubs_epi16(w.a, x.a), ones)),
             _mm256_add_epi32(acc.b, _mm256_madd_epi16(_mm256_maddubs_epi16(w.b, x.b), ones))};
   }
-  OCTAVO_SIMD F dpbf16(F acc, I w, I x) {
-    const I high = iset1(static_cast<int32_t>(0xffff0000u));
-    acc = fma(as_f(iand(w, high)), as_f(iand(x, high)), acc);
-    return fma(as_f(sll<16>(w)), as_f(sll<16>(x)), acc);
-  }
   OCTAVO_SIMD I bf16_bits(F x) {
     const I bits = as_i(x);
     const I lowest = iand(srl<16>(bits), iset1(1));
@@ -142,6 +137,7 @@ struct SimdAvx2 {
     return {_mm256_blendv_epi8(rounded.a, nan.a, _mm256_castps_si256(is_nan_a)),
             _mm256_blendv_epi8(rounded.b, nan.b, _mm256_castps_si256(is_nan_b))};
   }
+  OCTAVO_SIMD F round_bf16(F x) { return as_f(sll<16>(bf16_bits(x))); }
   OCTAVO_SIMD F round_f16(F x) {
     return {_mm256_cvtph_ps(_mm256_cvtps_ph(x.a, _MM_FROUND_TO_NEAREST_INT)),
             _mm256_cvtph_ps(_mm256_cvtps_ph(x.b, _MM_FROUND_TO_NEAREST_INT))};

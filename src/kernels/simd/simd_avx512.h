@@ -26,7 +26,8 @@ struct SimdAvx512 {
   static constexpr int kBf16Rows = 8, kBf16Panels = 3, kBf16GemvPanels = 4;
   static constexpr int kF32Rows = 6, kF32Panels = 2, kF32GemvPanels = 4;
   static constexpr int kAttentionRows = 6, kAttentionPages = 4, kAttentionDims = 4;
-  static constexpr bool kPrefetch = true;
+  // Sapphire Rapids takes two cycles for a vdpbf16ps and one for two FMAs: 87 against 175 GFLOP/s.
+  static constexpr bool kBf16Dot = false;
 
   OCTAVO_SIMD __mmask16 first_lanes(int n) {
     return static_cast<__mmask16>(n >= 16 ? 0xffffu : n <= 0 ? 0u : (1u << n) - 1);
@@ -81,13 +82,11 @@ struct SimdAvx512 {
   }
   OCTAVO_SIMD I dpbusd(I acc, I w, I x) { return _mm512_dpbusd_epi32(acc, w, x); }
   OCTAVO_SIMD I dpbusd_nibbles(I acc, I w, I x) { return _mm512_dpbusd_epi32(acc, w, x); }
-  OCTAVO_SIMD F dpbf16(F acc, I w, I x) {
-    return _mm512_dpbf16_ps(acc, reinterpret_cast<__m512bh>(w), reinterpret_cast<__m512bh>(x));
-  }
   /// Subnormals become zero, as they would in dpbf16 anyway.
   OCTAVO_SIMD I bf16_bits(F x) {
     return _mm512_cvtepu16_epi32(reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x)));
   }
+  OCTAVO_SIMD F round_bf16(F x) { return as_f(sll<16>(bf16_bits(x))); }
   OCTAVO_SIMD F round_f16(F x) {
     return _mm512_cvtph_ps(_mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
   }
@@ -115,6 +114,14 @@ struct SimdAvx512 {
   }
   OCTAVO_SIMD void prefetch(const void* p) {
     _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
+  }
+};
+
+/// For CPUs on which the bf16 dot is twice as fast as FMAs (Zen 4 and 5).
+struct SimdAvx512Bf16Dot : SimdAvx512 {
+  static constexpr bool kBf16Dot = true;
+  OCTAVO_SIMD F dpbf16(F acc, I w, I x) {
+    return _mm512_dpbf16_ps(acc, reinterpret_cast<__m512bh>(w), reinterpret_cast<__m512bh>(x));
   }
 };
 

@@ -24,7 +24,7 @@ struct SimdGeneric {
   static constexpr int kBf16Rows = 2, kBf16Panels = 1, kBf16GemvPanels = 1;
   static constexpr int kF32Rows = 2, kF32Panels = 1, kF32GemvPanels = 1;
   static constexpr int kAttentionRows = 2, kAttentionPages = 1, kAttentionDims = 1;
-  static constexpr bool kPrefetch = false;
+  static constexpr bool kBf16Dot = false;  // is there an instruction for pairs of bf16?
 
   OCTAVO_SIMD F zero() { return F{}; }
   OCTAVO_SIMD F set1(float x) { return F{} + x; }
@@ -131,12 +131,6 @@ struct SimdGeneric {
   }
   /// The same for w up to 15.
   OCTAVO_SIMD I dpbusd_nibbles(I acc, I w, I x) { return dpbusd(acc, w, x); }
-  /// acc + w.odd * x.odd, then + w.even * x.even, of pairs of bf16 (even in the low half).
-  OCTAVO_SIMD F dpbf16(F acc, I w, I x) {
-    const I high = iset1(static_cast<int32_t>(0xffff0000u));
-    acc = fma(as_f(w & high), as_f(x & high), acc);
-    return fma(as_f(w << 16), as_f(x << 16), acc);
-  }
   /// bf16 bits of each lane in its low half, ties to even, NaN stays NaN.
   OCTAVO_SIMD I bf16_bits(F x) {
     const I bits = as_i(x);
@@ -147,6 +141,7 @@ struct SimdGeneric {
     const I is_number = x == x;
     return (is_number & rounded) | (~is_number & nan);
   }
+  OCTAVO_SIMD F round_bf16(F x) { return as_f(sll<16>(bf16_bits(x))); }
   /// Rounded to an IEEE half, ties to even, and widened again.
   OCTAVO_SIMD F round_f16(F x) {
     const I sign = as_i(x) & iset1(INT32_MIN);

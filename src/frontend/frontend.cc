@@ -1,0 +1,258 @@
+#include "frontend/frontend.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/log.h"
+#include "frontend/cache_config_info.h"
+#include "frontend/output_stage.h"
+
+namespace octavo::frontend {
+namespace {
+
+/// Work waits and no step has finished for so long: not live.
+constexpr double kLiveTimeoutS = 30.0;
+
+/// Carries aborts from streams, which may outlive the frontend, to it.
+class FrontendAbortPort final : public AbortPort {
+ public:
+  FrontendAbortPort(OutputStage& stage, engine::Engine& engine)
+      : stage_(&stage), engine_(&engine) {}
+  void abort(const std::shared_ptr<StreamState>& stream) override {
+    std::lock_guard lock(mutex_);
+    if (stage_ == nullptr) return;
+    if (!stream->log_id().empty()) {
+      log::info(log::Source::kApiServer, "Aborted request(s) {}.", stream->log_id());
+    }
+    // First to the output stage: it ends the samples before it can see an output of the abort.
+    stage_->client_abort(stream);
+    for (int32_t index = 0; index < stream->n(); ++index) {
+      (void)engine_->submit(
+          engine::AbortRequest{stream->id_of(index), engine::FinishReason::kAbort, false});
+    }
+  }
+  void close() {
+    std::lock_guard lock(mutex_);
+    stage_ = nullptr;
+  }
+
+ private:
+  std::mutex mutex_;
+  OutputStage* stage_;
+  engine::Engine* engine_;
+};
+
+/// A request that could never run must not wait at the head of the queue.
+Status check_fits(const GenerateRequest& request, const engine::EngineInfo& info) {
+  const auto num_prompt_tokens = static_cast<int64_t>(request.prompt.size());
+  if (num_prompt_tokens < 1 || num_prompt_tokens >= info.max_model_len) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("The prompt has {} tokens; 1 to {} fit into the context of {}",
+                             num_prompt_tokens, info.max_model_len - 1, info.max_model_len),
+                 "input_tokens"};
+  }
+  // The last token never gets a place in the cache.
+  const int64_t num_tokens = num_prompt_tokens + request.sampling.max_tokens - 1;
+  const int64_t capacity = (info.num_blocks - 1) * info.block_size;
+  if (info.num_blocks > 0 && std::min(num_tokens, info.max_model_len - 1) > capacity) {
+    return Error{
+        Code::kInvalidArgument,
+        fmt::format("The prompt's {} tokens and {} output tokens can never fit into the KV "
+                    "cache of {} tokens; ask for less, or raise --kv-cache-memory-bytes",
+                    num_prompt_tokens, request.sampling.max_tokens, capacity),
+        "input_tokens"};
+  }
+  return {};
+}
+
+void log_received(const GenerateRequest& request) {
+  const engine::SamplingParams& p = request.sampling;
+  log::info(log::Source::kApiServer,
+            "Received request {}: params: n={}, temperature={}, top_p={}, top_k={}, min_p={}, "
+            "max_tokens={}, min_tokens={}, num_prompt_tokens={}, lora_request: None.",
+            request.request_id, request.n, p.temperature, p.top_p, p.top_k, p.min_p, p.max_tokens,
+            p.min_tokens, request.prompt.size());
+}
+
+class FrontendImpl final : public Frontend {
+ public:
+  FrontendImpl(Options options, std::unique_ptr<tokenizer::Tokenizer> tokenizer, Clock& clock)
+      : options_(std::move(options)),
+        tokenizer_(std::move(tokenizer)),
+        clock_(clock),
+        stage_(*tokenizer_, clock, load_) {}
+  ~FrontendImpl() override { stop(); }
+
+  Status start(const EngineFactory& factory) {
+    OCTAVO_TRY(engine_, factory(stage_));
+    OCTAVO_TRY(engine_->warm_up());
+    const engine::EngineInfo& info = engine_->info();
+    metrics_ = std::make_unique<observability::EngineMetrics>(observability::EngineMetrics::Options{
+        .model_name = options_.model_name,
+        .engine_index = 0,
+        .max_model_len = info.max_model_len,
+        .now_wall_s = clock_.wall_s(),
+        .cache_config_info = cache_config_info(options_.cache, info)});
+    metrics_->publish();
+    stage_.start(*engine_, *metrics_, options_.stats.get());
+    port_ = std::make_shared<FrontendAbortPort>(stage_, *engine_);
+    engine_thread_ = std::make_unique<engine::EngineThread>(*engine_);
+    engine_thread_->start();
+    return {};
+  }
+
+  Result<std::shared_ptr<OutputStream>> generate(GenerateRequest request) override;
+
+  const tokenizer::Tokenizer& tokenizer() const override { return *tokenizer_; }
+  const engine::EngineInfo& engine_info() const override { return engine_->info(); }
+  const observability::EngineMetrics& metrics() const override { return *metrics_; }
+  bool engine_dead() const override { return stage_.engine_dead() || engine_->dead(); }
+
+  bool live() const override {
+    if (engine_dead()) return false;
+    if (num_unfinished() == 0) return true;
+    const double since = std::max(engine_->last_step_finished_s(), load_.busy_since_s.load());
+    return clock_.monotonic_s() - since <= kLiveTimeoutS;
+  }
+  /// The warm-up has made a token before the frontend existed.
+  bool ready() const override { return !draining_.load() && !stopped_ && !engine_dead(); }
+  int64_t num_unfinished() const override { return load_.num_unfinished.load(); }
+
+  void begin_drain() override { draining_.store(true); }
+  void abort_all() override { stage_.abort_all(); }
+  void stop() override {
+    if (stopped_.exchange(true)) return;
+    draining_.store(true);
+    if (engine_thread_) engine_thread_->stop();
+    if (port_) port_->close();
+    stage_.stop();
+  }
+
+ private:
+  Status admit(const GenerateRequest& request) const;
+  Status submit_samples(GenerateRequest& request, const StreamState& stream);
+
+  Options options_;
+  std::unique_ptr<tokenizer::Tokenizer> tokenizer_;
+  Clock& clock_;
+  OutputStage::Load load_;
+  OutputStage stage_;
+  std::unique_ptr<engine::Engine> engine_;  // publishes into stage_
+  std::unique_ptr<observability::EngineMetrics> metrics_;
+  std::shared_ptr<FrontendAbortPort> port_;
+  std::unique_ptr<engine::EngineThread> engine_thread_;
+  std::atomic<int64_t> next_id_{1};
+  std::atomic<bool> draining_{false};
+  std::atomic<bool> stopped_{false};
+  std::mutex admission_;  // limits are checked and taken as one
+};
+
+Status FrontendImpl::admit(const GenerateRequest& request) const {
+  if (const auto& max = options_.scheduler.max_num_queued_reqs) {
+    const int64_t current = num_unfinished();
+    if (current + request.n > *max) {
+      log::info(log::Source::kApiServer,
+                "Request queue full - rejecting request {} (current={}, n={}, max={}).",
+                request.request_id, current, request.n, *max);
+      return Error{
+          Code::kOverloaded,
+          fmt::format("Request queue full: {} unfinished requests, {} asked, the limit is {} "
+                      "(--max-num-queued-reqs)",
+                      current, request.n, *max)};
+    }
+  }
+  if (const auto& max = options_.scheduler.max_num_queued_tokens) {
+    const int64_t current = load_.num_prefill_tokens.load();
+    if (current >= *max) {
+      log::info(log::Source::kApiServer,
+                "Max queued tokens reached - rejecting request {} (current_tokens={}, max={}).",
+                request.request_id, current, *max);
+      return Error{Code::kOverloaded,
+                   fmt::format("Max queued tokens reached: {} prompt tokens wait, the limit is {} "
+                               "(--max-num-queued-tokens)",
+                               current, *max)};
+    }
+  }
+  return {};
+}
+
+Result<std::shared_ptr<OutputStream>> FrontendImpl::generate(GenerateRequest request) {
+  if (engine_dead()) return Error{Code::kUnavailable, "The engine has stopped"};
+  if (draining_.load()) return Error{Code::kUnavailable, "The server is shutting down"};
+  OCTAVO_TRY(check_fits(request, engine_->info()));
+  auto stream = std::make_shared<StreamState>(
+      engine::RequestId(next_id_.fetch_add(request.n)), request.n,
+      options_.config.enable_log_requests ? request.request_id : std::string());
+  const size_t max_text_bytes =
+      (static_cast<size_t>(request.sampling.max_tokens) + 1) * tokenizer_->max_token_bytes();
+  OutputStage::Registration registration{
+      .stream = stream,
+      .text = request.text,
+      .min_tokens = request.sampling.min_tokens,
+      .max_tokens = request.sampling.max_tokens,
+      .num_prompt_tokens = static_cast<int32_t>(request.prompt.size()),
+      .arrival_wall_s = request.arrival_wall_s,
+      .stop = std::make_shared<const StopPatterns>(request.text.stop, max_text_bytes)};
+  registration.text.stream_interval = static_cast<int32_t>(std::clamp<int64_t>(
+      std::max<int64_t>(request.text.stream_interval, options_.config.stream_interval), 1,
+      std::numeric_limits<int32_t>::max()));
+  if (options_.config.enable_log_requests) log_received(request);
+  {
+    std::lock_guard lock(admission_);
+    OCTAVO_TRY(admit(request));
+    if (!stage_.add(std::move(registration))) {
+      return Error{Code::kUnavailable, "The server is shutting down"};
+    }
+  }
+  if (Status status = submit_samples(request, *stream); !status.ok()) {
+    stage_.remove(stream);
+    return std::move(status).error();
+  }
+  if (!stream->log_id().empty()) {
+    log::info(log::Source::kApiServer, "Added request {}.", stream->log_id());
+  }
+  return std::shared_ptr<OutputStream>(std::make_shared<StreamHandle>(std::move(stream), port_));
+}
+
+/// All n samples, or none.
+Status FrontendImpl::submit_samples(GenerateRequest& request, const StreamState& stream) {
+  engine::AddRequest add;
+  add.sampling = std::move(request.sampling);
+  add.eos_token_id = tokenizer_->eos_token_id();
+  add.arrival_wall_s = request.arrival_wall_s;
+  add.priority = request.priority;
+  add.cache_salt = std::move(request.cache_salt);
+  if (options_.hash_blocks) add.block_hashes = options_.hash_blocks(request.prompt, add.cache_salt);
+  add.prompt = std::move(request.prompt);
+  const std::optional<int64_t> seed = add.sampling.seed;
+  for (int32_t index = 0; index < request.n; ++index) {
+    const bool last = index + 1 == request.n;
+    engine::AddRequest child = last ? std::move(add) : add;
+    child.id = stream.id_of(index);
+    if (seed) {
+      child.sampling.seed =
+          static_cast<int64_t>(static_cast<uint64_t>(*seed) + static_cast<uint64_t>(index));
+    }
+    if (Status status = engine_->submit(std::move(child)); !status.ok()) {
+      for (int32_t earlier = 0; earlier < index; ++earlier) {
+        (void)engine_->submit(
+            engine::AbortRequest{stream.id_of(earlier), engine::FinishReason::kAbort, false});
+      }
+      return status;
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Frontend>> create_frontend(Frontend::Options options, EngineFactory factory,
+                                                  std::unique_ptr<tokenizer::Tokenizer> tokenizer,
+                                                  Clock& clock) {
+  auto frontend = std::make_unique<FrontendImpl>(std::move(options), std::move(tokenizer), clock);
+  OCTAVO_TRY(frontend->start(factory));
+  return std::unique_ptr<Frontend>(std::move(frontend));
+}
+
+}  // namespace octavo::frontend
