@@ -16,7 +16,6 @@ namespace {
 
 constexpr auto kCore = log::Source::kEngineCore;
 constexpr size_t kMaxQueuedMessages = size_t{1} << 17;
-constexpr double kPreemptionWarningInterval = 5.0;  // seconds
 
 template <class... F>
 struct Overload : F... {
@@ -88,11 +87,7 @@ EngineCore::EngineCore(const config::EngineConfig& config, EngineInfo info,
       fault_(config.fault),
       entropy_(entropy_of(config)),
       max_queued_prompt_bytes_(config.max_queued_prompt_bytes),
-      queue_(kMaxQueuedMessages),
-      last_preemption_warning_s_(clock.monotonic_s() - kPreemptionWarningInterval) {
-  scheduler_.set_preemption_hook(
-      [this](const Sequence& sequence) { warn_of_preemption(sequence); });
-}
+      queue_(kMaxQueuedMessages) {}
 
 Status EngineCore::warm_up() { return runner_->warm_up(); }
 
@@ -369,17 +364,6 @@ Status EngineCore::reset_prefix_cache(bool preempt_running) {
                num_used);
   return Error{Code::kUnavailable,
                fmt::format("{} blocks of the prefix cache are in use", num_used)};
-}
-
-void EngineCore::warn_of_preemption(const Sequence& sequence) {
-  const double now_s = clock_.monotonic_s();
-  if (now_s - last_preemption_warning_s_ < kPreemptionWarningInterval) return;
-  last_preemption_warning_s_ = now_s;
-  log::warning(kCore,
-               "Sequence {} is preempted by PreemptionMode.RECOMPUTE mode: the KV cache is full. "
-               "--kv-cache-memory-bytes or --gpu-memory-utilization enlarges it, --max-num-seqs "
-               "lowers the demand. total_cumulative_preemption_cnt={}",
-               sequence.id.value(), scheduler_.num_preemptions());
 }
 
 void EngineCore::publish() {

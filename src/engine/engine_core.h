@@ -59,7 +59,6 @@ class EngineCore final : public Engine {
   Status reset_prefix_cache(bool preempt_running);
   void reply_to_drained();
   void publish();
-  void warn_of_preemption(const Sequence& sequence);
   Error die(const std::string& reason);
   uint64_t seed_of(const AddRequest& request) const;
   bool can_progress() const;
@@ -82,7 +81,6 @@ class EngineCore final : public Engine {
   StepBatch batch_;
   RunnerOutput runner_output_;
   std::vector<SequenceOutput> outputs_;
-  double last_preemption_warning_s_;
   int64_t num_published_ = 0;
 
   std::atomic<bool> dead_ = false;

@@ -4,7 +4,6 @@
 #include <array>
 #include <bit>
 #include <cfloat>
-#include <cmath>
 #include <limits>
 
 namespace octavo::engine {
@@ -32,7 +31,10 @@ inline float exp_of_negative(float x) {
   p = p * r + 5.0000001201e-1f;
   p = p * r * r + r + 1.0f;
   const float scale = std::bit_cast<float>((static_cast<int32_t>(n) + 127) << 23);
-  return x > kSmallest ? p * scale : 0.0f;
+  // A mask rather than a choice: under a condition the product could not be vectorised, because it
+  // may raise a floating-point flag.
+  const uint32_t keep = x > kSmallest ? ~0u : 0u;
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(p * scale) & keep);
 }
 
 }  // namespace

@@ -33,6 +33,19 @@ size_t find_by_weight(size_t count, double target, WeightOf weight_of) {
   return last;
 }
 
+/// In eight lanes, each in order of id.
+double sum_of(std::span<const float> weights) {
+  std::array<double, 8> lanes{};
+  size_t i = 0;
+  for (; i + lanes.size() <= weights.size(); i += lanes.size()) {
+    for (size_t lane = 0; lane < lanes.size(); ++lane) lanes[lane] += weights[i + lane];
+  }
+  for (; i < weights.size(); ++i) lanes[0] += weights[i];
+  double total = 0.0;
+  for (const double sum : lanes) total += sum;
+  return total;
+}
+
 /// Draws from all weights in order of id: chunk sums first, then inside one chunk.
 TokenId draw_from_weights(std::span<const float> weights, double uniform,
                           std::vector<double>& sums) {
@@ -40,9 +53,7 @@ TokenId draw_from_weights(std::span<const float> weights, double uniform,
   double total = 0.0;
   for (size_t begin = 0; begin < weights.size(); begin += kSumChunk) {
     const size_t end = std::min(begin + kSumChunk, weights.size());
-    std::array<double, 4> lanes{};
-    for (size_t i = begin; i < end; ++i) lanes[i % 4] += weights[i];
-    sums.push_back((lanes[0] + lanes[1]) + (lanes[2] + lanes[3]));
+    sums.push_back(sum_of(weights.subspan(begin, end - begin)));
     total += sums.back();
   }
   double target = uniform * total;
@@ -76,8 +87,7 @@ bool cut_to_nucleus(std::vector<Candidate>& candidates, size_t count, double thr
 
 /// Leaves in `candidates` the nucleus of `weights`, descending. Sorts only as much as needed.
 void find_nucleus(std::span<const float> weights, float top_p, std::vector<Candidate>& candidates) {
-  double total = 0.0;
-  for (const float weight : weights) total += weight;
+  const double total = sum_of(weights);
   // All tokens below this together weigh less than 1 - top_p, so none is in the nucleus. Half of
   // it, to stay clear of rounding.
   const auto cutoff =

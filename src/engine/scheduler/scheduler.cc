@@ -103,7 +103,6 @@ bool Scheduler::allocate_or_preempt(Sequence& sequence, int32_t num_new, size_t&
       --index;
     }
     preempt(victim_index);
-    if (preemption_hook_) preemption_hook_(victim);
     if (&victim == &sequence) return false;
   }
   return true;

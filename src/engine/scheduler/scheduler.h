@@ -66,10 +66,6 @@ class Scheduler {
   void set_admission_filter(std::function<bool(const Sequence&)> filter) {
     admission_filter_ = std::move(filter);
   }
-  /// Called at each preemption for want of blocks.
-  void set_preemption_hook(std::function<void(const Sequence&)> hook) {
-    preemption_hook_ = std::move(hook);
-  }
 
   int64_t num_unfinished() const { return static_cast<int64_t>(sequences_.size()); }
   const std::vector<Sequence*>& running() const { return running_; }
@@ -77,7 +73,6 @@ class Scheduler {
   int64_t num_skipped() const { return static_cast<int64_t>(skipped_->size()); }
   /// Sequences that were admitted before: running, or preempted and waiting to resume.
   int64_t num_started() const { return num_started_; }
-  int64_t num_preemptions() const { return num_preemptions_; }
   /// Prompt tokens of sequences that were never admitted.
   int64_t num_queued_prompt_tokens() const { return num_queued_prompt_tokens_; }
   /// Figures as of now; moves out this step's prefix-cache admissions.
@@ -124,7 +119,6 @@ class Scheduler {
   std::vector<RequestId> ended_;  // that the runner still knows
 
   std::function<bool(const Sequence&)> admission_filter_;
-  std::function<void(const Sequence&)> preemption_hook_;
   PauseMode pause_ = PauseMode::kNone;
   int64_t num_preemptions_ = 0;
   int64_t num_started_ = 0;
