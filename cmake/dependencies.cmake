@@ -5,12 +5,12 @@ find_package(spdlog REQUIRED)
 find_package(OpenSSL 3 REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(simdjson REQUIRED)
-find_package(CLI11 REQUIRED)
 find_package(yaml-cpp REQUIRED)
 find_package(Boost 1.81 CONFIG REQUIRED COMPONENTS headers url)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 
 # Asio and Beast are compiled once, in this library (9 s), not in every file that uses them.
 add_library(octavo_asio STATIC ${PROJECT_SOURCE_DIR}/cmake/asio.cc)

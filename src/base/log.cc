@@ -22,7 +22,7 @@ std::string_view base_name(std::string_view path) {
 void set_level(Level level) { g_level.store(level); }
 bool enabled(Level level) { return level >= g_level.load(std::memory_order_relaxed); }
 
-void write(Level level, Source source, const std::source_location& where, std::string message) {
+void write(Level level, Source source, const Place& where, std::string message) {
   const std::time_t now = std::time(nullptr);
   std::tm local{};
   localtime_r(&now, &local);
@@ -30,8 +30,7 @@ void write(Level level, Source source, const std::source_location& where, std::s
   std::strftime(stamp, sizeof stamp, "%m-%d %H:%M:%S", &local);
   const std::string line = fmt::format(
       "({} pid={}) {} {} [{}:{}] {}\n", source == Source::kApiServer ? "APIServer" : "EngineCore",
-      getpid(), kNames[static_cast<int>(level)], stamp, base_name(where.file_name()), where.line(),
-      message);
+      getpid(), kNames[static_cast<int>(level)], stamp, base_name(where.file), where.line, message);
   std::lock_guard lock(g_mutex);
   std::fwrite(line.data(), 1, line.size(), stdout);
   std::fflush(stdout);

@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <source_location>
 #include <string>
 #include <string_view>
 
@@ -14,13 +13,20 @@ enum class Level { kDebug, kInfo, kWarning, kError, kCritical };
 /// `APIServer`, so that operators' greps go on working (contract/logging.md section 1).
 enum class Source { kApiServer, kEngineCore };
 
+/// Where a record was written. Not std::source_location: clang 14, which builds the fuzz targets,
+/// lacks it.
+struct Place {
+  const char* file;
+  int line;
+};
+
 /// A format string that knows where it was written.
 struct Format {
   fmt::string_view text;
-  std::source_location where;
+  Place where;
   template <class S>
-  Format(const S& s, std::source_location w = std::source_location::current())  // NOLINT
-      : text(s), where(w) {}
+  Format(const S& s, const char* file = __builtin_FILE(), int line = __builtin_LINE())  // NOLINT
+      : text(s), where{file, line} {}
 };
 
 /// Lowest level that is written. Default INFO. Any thread.
@@ -29,7 +35,7 @@ bool enabled(Level level);
 
 /// Writes one record `(<Source> pid=<pid>) <LEVEL> MM-DD HH:MM:SS [<file>:<line>] <message>` to
 /// stdout (or where configured). Any thread; never blocks on a slow terminal for long.
-void write(Level level, Source source, const std::source_location& where, std::string message);
+void write(Level level, Source source, const Place& where, std::string message);
 
 template <class... Args>
 void log(Level level, Source source, const Format& format, const Args&... args) {

@@ -142,6 +142,23 @@ TEST(Language, RunsWhatTemplatesUse) {
             "(1,){'a': 2}");
 }
 
+TEST(Language, PrintsAndFormatsAsPython) {
+  // Expected values from Jinja2 3.1.6 and Python 3.11.
+  EXPECT_EQ(render("{{ ' a b  c '.split(none, 1) }}{{ ' a b  c '.rsplit(none, 1) }}"),
+            "['a', 'b  c '][' a b', 'c']");
+  EXPECT_EQ(render("{{ '%5.2f|%-6s|%06d|%x|%r|%%|%+d|%e|%g' % (3.14159, 'ab', -42, 255, 'q', 5, "
+                   "12345.678, 0.0001) }}"),
+            " 3.14|ab    |-00042|ff|'q'|%|+5|1.234568e+04|0.0001");
+  EXPECT_EQ(render("{{ '{:>4}|{:^6}|{:08.3f}|{:,}|{!r}|{:.2%}|{:+}'.format('a', 'c', 3.14159, "
+                   "1234567, 'q', 0.5, 3) }}"),
+            "   a|  c   |0003.142|1,234,567|'q'|50.00%|+3");
+  EXPECT_EQ(render("{{ 2.5 | round }} {{ 2.675 | round(2) }} {{ 1234 | round(-2) }} "
+                   "{{ 12.34 | round(1, 'ceil') }} {{ '0x1f' | int(0, 16) }}"),
+            "2.0 2.67 1200 12.4 31");
+  EXPECT_EQ(render("{{ [1, [], {}] | tojson(indent=1) }}{{ {1: 2, none: 3} | tojson }}"),
+            "[\n 1,\n [],\n {}\n]{\"1\": 2, \"null\": 3}");
+}
+
 TEST(Language, CompileErrorsNameTheLine) {
   for (const std::string_view bad : {"{{",
                                      "{% if x %}",

@@ -191,9 +191,7 @@ Value filter_indent(Evaluator& e, const Value& v, const Args& args) {
   if (b.has(0) && b.get(0).is_string()) {
     indent = b.get(0).str();
   } else {
-    StrObj space;
-    space.text = " ";
-    indent = repeat(e.meter(), space, b.integer(0, 4)).str();
+    indent = repeat_char(e.meter(), ' ', b.integer(0, 4));
   }
   const bool blank = b.boolean(2, false);
   StrBuilder with_end(e.meter());
@@ -216,8 +214,7 @@ Value filter_truncate(Evaluator& e, const Value& v, const Args& args) {
   const Value text = to_str(e.meter(), v);
   const StrObj& s = text.str();
   const int64_t limit = b.integer(0, 255);
-  StrObj dots;
-  dots.text = "...";
+  const StrObj dots = repeat_char(e.meter(), '.', 3);
   const StrObj& end = b.string(2) != nullptr ? *b.string(2) : dots;
   const auto end_size = static_cast<int64_t>(count_chars(end.text));
   const int64_t leeway = b.has(3) && !b.get(3).is_none() ? b.integer(3, 5) : 5;

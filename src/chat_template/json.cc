@@ -154,9 +154,7 @@ Value filter_tojson(Evaluator& evaluator, const Value& value, const Args& args) 
     if (b.get(1).is_string()) {
       style.indent = b.get(1).str();
     } else {
-      StrObj space;
-      space.text = " ";
-      style.indent = repeat(evaluator.meter(), space, b.integer(1, 0)).str();
+      style.indent = repeat_char(evaluator.meter(), ' ', b.integer(1, 0));
     }
   }
   if (b.has(2) && !b.get(2).is_none()) {

@@ -207,8 +207,7 @@ template <int where>
 Value str_justify(Evaluator& e, const Value& self, const Args& args) {
   const Bound b("center", args, {"width", "fillchar"});
   const StrObj* fill_arg = b.string(1);
-  StrObj space;
-  space.text = " ";
+  const StrObj space = repeat_char(e.meter(), ' ', 1);
   const StrObj& fill = fill_arg != nullptr ? *fill_arg : space;
   if (count_chars(fill.text) != 1) fail("The fill character must be exactly one character long");
   const int64_t missing = b.integer(0, 0) - length(e.meter(), self);
@@ -230,12 +229,10 @@ Value str_zfill(Evaluator& e, const Value& self, const Args& args) {
   const int64_t width = b.integer(0, 0);
   const std::string& text = self.str().text;
   const size_t sign = !text.empty() && (text[0] == '-' || text[0] == '+') ? 1 : 0;
-  StrObj zero;
-  zero.text = "0";
   StrBuilder out(e.meter());
   out.append(self.str(), 0, sign);
   const int64_t size = length(e.meter(), self);
-  if (width > size) out.append(repeat(e.meter(), zero, width - size).str());
+  if (width > size) out.append(repeat_char(e.meter(), '0', width - size));
   out.append(self.str(), sign, text.size());
   return out.take();
 }

@@ -129,6 +129,15 @@ Value repeat(Meter& meter, const StrObj& s, int64_t times) {
   return out.take();
 }
 
+StrObj repeat_char(Meter& meter, char c, int64_t count) {
+  StrObj out;
+  if (count <= 0) return out;
+  meter.check_size(static_cast<size_t>(count));
+  meter.charge_bytes(static_cast<size_t>(count));
+  out.text.assign(static_cast<size_t>(count), c);
+  return out;
+}
+
 bool char_at(Meter& meter, const StrObj& s, int64_t index, Value& out) {
   const std::string_view text = s.text;
   size_t at = 0;
@@ -191,8 +200,8 @@ std::vector<Value> split_spaces(Meter& meter, const StrObj& s, int64_t max) {
   while (true) {
     at += strip_range(text.substr(at), nullptr, true, false).begin;
     if (at >= text.size()) break;
-    if (max == 0) {  // the rest, trailing space stripped
-      parts.push_back(substr(meter, s, at, strip_range(text, nullptr, false, true).end));
+    if (max == 0) {
+      parts.push_back(substr(meter, s, at, text.size()));
       break;
     }
     size_t end = at;
@@ -215,7 +224,7 @@ std::vector<Value> rsplit_spaces(Meter& meter, const StrObj& s, int64_t max) {
     end = strip_range(text.substr(0, end), nullptr, false, true).end;
     if (end == 0) break;
     if (max == 0) {
-      parts.push_back(substr(meter, s, strip_range(text, nullptr, true, false).begin, end));
+      parts.push_back(substr(meter, s, 0, end));
       break;
     }
     size_t at = end;

@@ -26,6 +26,8 @@ Span strip_range(std::string_view text, const std::string_view* chars, bool left
 Value substr(Meter& meter, const StrObj& s, size_t begin, size_t end);
 Value concat(Meter& meter, const StrObj& a, const StrObj& b);
 Value repeat(Meter& meter, const StrObj& s, int64_t times);
+/// `count` times the ASCII character `c`.
+StrObj repeat_char(Meter& meter, char c, int64_t count);
 /// s[i] by character; false when out of range.
 bool char_at(Meter& meter, const StrObj& s, int64_t index, Value& out);
 /// str.replace; count < 0 replaces all.

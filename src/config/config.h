@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 // Plain data that the flag table (config/flags.cc) fills. Names are vLLM's; unset means: resolved
@@ -12,8 +13,8 @@
 namespace octavo::config {
 
 struct ModelConfig {
-  std::string model;       // path of a directory or .gguf; empty = the default model of the cache
-  std::string tokenizer;   // empty = from the model
+  std::string model;      // path of a directory or .gguf; empty = the default model of the cache
+  std::string tokenizer;  // empty = from the model
   std::vector<std::string> served_model_name;
   std::string load_format = "auto";  // auto, safetensors, gguf, dummy
   std::string dtype = "auto";        // auto, half, float16, bfloat16, float, float32
@@ -21,8 +22,9 @@ struct ModelConfig {
   std::optional<int64_t> max_model_len;  // -1 = auto: the largest that fits
   int64_t max_logprobs = 20;             // -1 = no cap
   std::string logprobs_mode = "raw_logprobs";
-  std::string generation_config = "auto";        // auto, vllm, or a folder
+  std::string generation_config = "auto";         // auto, vllm, or a folder
   std::string override_generation_config = "{}";  // JSON text
+  bool allow_long_max_model_len = false;          // VLLM_ALLOW_LONG_MAX_MODEL_LEN
 };
 
 struct CacheConfig {
@@ -56,7 +58,8 @@ struct EngineConfig {
   ModelConfig model;
   CacheConfig cache;
   SchedulerConfig scheduler;
-  int num_threads = 0;  // kernel pool; 0 = from cpuset and cgroup quota
+  int num_threads = 0;          // kernel pool; 0 = from cpuset and cgroup quota
+  std::string kernel = "auto";  // auto, generic, avx2, avx512: the highest ISA of the kernels
   /// Prompts waiting in the engine's queue, bytes of token ids; beyond that kOverloaded.
   int64_t max_queued_prompt_bytes = int64_t{1} << 30;
   /// Test builds: "kill@N" or "stall@N" acts in step N (`OCTAVO_FAULT`). Empty = none.
@@ -81,7 +84,7 @@ struct ServerConfig {
   std::string ssl_keyfile;
   std::string ssl_certfile;
   int64_t shutdown_timeout_s = 30;
-  int64_t keep_alive_timeout_s = 5;     // VLLM_HTTP_TIMEOUT_KEEP_ALIVE
+  int64_t keep_alive_timeout_s = 5;  // VLLM_HTTP_TIMEOUT_KEEP_ALIVE
   int64_t sse_keep_alive_interval_s = 0;
   // Limits (promise P5).
   int64_t max_request_body_bytes = 32 << 20;
@@ -89,7 +92,7 @@ struct ServerConfig {
   int64_t max_header_count = 256;
   int64_t header_timeout_ms = 10'000;
   int64_t body_timeout_ms = 60'000;
-  int64_t write_timeout_ms = 60'000;    // a client that reads nothing for so long is cut
+  int64_t write_timeout_ms = 60'000;  // a client that reads nothing for so long is cut
   int64_t max_connections = 16'384;
   int64_t max_json_depth = 128;
   int64_t max_buffered_response_bytes = 4 << 20;  // per stream, before the client is cut
@@ -111,7 +114,13 @@ struct FrontendConfig {
   std::optional<int64_t> max_log_len;
   int64_t stream_interval = 1;
   bool disable_log_stats = false;
-  double log_stats_interval_s = 5.0;  // VLLM_LOG_STATS_INTERVAL
+  // Caps on what one request may ask for.
+  int64_t max_n_sequences = 16'384;         // VLLM_MAX_N_SEQUENCES: `n`
+  int64_t max_completion_prompts = 1'024;   // VLLM_MAX_COMPLETION_PROMPTS
+  int64_t max_stop_strings = 4;             // VLLM_MAX_STOP_STRINGS
+  int64_t max_num_bad_words = 128;          // VLLM_MAX_NUM_BAD_WORDS
+  bool skip_model_name_validation = false;  // VLLM_SKIP_MODEL_NAME_VALIDATION
+  double log_stats_interval_s = 5.0;        // VLLM_LOG_STATS_INTERVAL
 };
 
 struct Config {

@@ -48,8 +48,8 @@ struct EngineInfo {
 /// clock. `submit` is safe from any thread; everything else belongs to the driver.
 class Engine {
  public:
-  /// Loads nothing: the model comes loaded. Plans memory, allocates the KV pool, logs the size line.
-  /// Errors: the plan does not fit (phrases of contract/logging.md section 5).
+  /// Loads nothing: the model comes loaded. Plans memory, allocates the KV pool, logs the size
+  /// line. Errors: the plan does not fit (phrases of contract/logging.md section 5).
   static Result<std::unique_ptr<Engine>> create(const config::EngineConfig& config,
                                                 std::unique_ptr<model::Model> model, Clock& clock,
                                                 OutputSink& sink);
@@ -63,22 +63,25 @@ class Engine {
   virtual const EngineInfo& info() const = 0;
 
   /// Any thread. kOverloaded when the queue of messages is full (never for an AbortRequest);
-  /// kUnavailable when the engine is dead. Accepted means: an output with a finish reason will come.
+  /// kUnavailable when the engine is dead. Accepted means: an output with a finish reason will
+  /// come.
   virtual Status submit(EngineMessage message) = 0;
 
-  /// One step. False when there was nothing to do (no message, no unfinished request). An error
-  /// means that the engine is dead: `engine_died` has been published.
+  /// One step. False when there was nothing to do (no message, and no request that could run). An
+  /// error means that the engine is dead: `engine_died` has been published.
   virtual Result<bool> step() = 0;
 
-  /// Blocks until a message arrives or `timeout` passes.
+  /// Blocks until a message arrives, `interrupt` is called or `timeout` passes.
   virtual void wait_for_message(std::chrono::milliseconds timeout) = 0;
+  /// Any thread: ends the current or next wait early.
+  virtual void interrupt() = 0;
 
   /// Runs the model once on a dummy token, so that `/ready` is honest. Before the first step.
   virtual Status warm_up() = 0;
 
   /// Any thread.
   virtual bool dead() const = 0;
-  virtual int64_t num_unfinished() const = 0;       // waiting + running, as of the last step
+  virtual int64_t num_unfinished() const = 0;  // waiting + running, as of the last step
   virtual int64_t num_steps_finished() const = 0;
   virtual double last_step_finished_s() const = 0;  // monotonic; for /live
 };

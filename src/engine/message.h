@@ -38,11 +38,11 @@ struct AddRequest {
   TokenId eos_token_id = -1;    // the primary EOS; -1 = none
   double arrival_wall_s = 0.0;  // start of prompt rendering
   int64_t priority = 0;
-  std::optional<double> deadline_s;        // monotonic; none = no deadline
-  std::string cache_salt;                  // empty = none
-  int32_t adapter_index = -1;              // LoRA; -1 = base model
+  std::optional<double> deadline_s;  // monotonic; none = no deadline
+  std::string cache_salt;            // empty = none
+  int32_t adapter_index = -1;        // LoRA; -1 = base model
   std::string tenant;
-  std::vector<BlockHash> block_hashes;     // of the prompt's full blocks (kv_cache/block_hash.h)
+  std::vector<BlockHash> block_hashes;  // of the prompt's full blocks (kv_cache/block_hash.h)
   std::shared_ptr<TokenConstraint> constraint;  // none yet
 };
 
@@ -80,17 +80,17 @@ struct SequenceOutput {
   double queued_s = 0.0;
   double first_scheduled_s = 0.0;  // 0 = never scheduled
   int32_t num_prompt_tokens = 0;
-  int32_t num_cached_tokens = 0;   // of the first admission
+  int32_t num_cached_tokens = 0;  // of the first admission
   int32_t num_preemptions = 0;
 };
 
 /// The scheduler's figures after a step, finished requests removed (contract/metrics.md section 5).
 struct SchedulerStats {
   int32_t num_running = 0;
-  int32_t num_waiting = 0;   // waiting queue ("capacity")
-  int32_t num_skipped = 0;   // deferred queue ("deferred")
-  double kv_cache_usage = 0.0;  // 1 - free / (num_blocks - 1)
-  int64_t num_preemptions = 0;  // cumulative, counted when they happen
+  int32_t num_waiting = 0;           // waiting queue ("capacity")
+  int32_t num_skipped = 0;           // deferred queue ("deferred")
+  double kv_cache_usage = 0.0;       // 1 - free / (num_blocks - 1)
+  int64_t num_preemptions = 0;       // cumulative, counted when they happen
   int64_t prefix_cache_queries = 0;  // cumulative tokens, first admissions only
   int64_t prefix_cache_hits = 0;
   /// Of this step: (tokens queried, tokens hit) per admission, for the log line's moving window.

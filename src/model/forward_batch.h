@@ -15,7 +15,7 @@ struct ForwardBatch {
   std::vector<int32_t> seq_lens;         // [num_seqs] tokens with KV after this step
   std::vector<int32_t> block_tables;     // [num_seqs, max_blocks_per_seq], -1 pads
   int64_t max_blocks_per_seq = 0;
-  std::vector<int32_t> logits_rows;      // [num_logits_rows] rows whose logits are wanted, ascending
+  std::vector<int32_t> logits_rows;  // [num_logits_rows] rows whose logits are wanted, ascending
 };
 
 }  // namespace octavo::model

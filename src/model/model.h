@@ -18,26 +18,26 @@ enum class DTypeChoice { kAuto, kBFloat16, kFloat16, kFloat32 };
 
 struct ModelOptions {
   DTypeChoice dtype = DTypeChoice::kAuto;
-  uint64_t seed = 0;      // for dummy weights
-  int rank = 0;           // tensor parallelism: one rank now
+  uint64_t seed = 0;  // for dummy weights
+  int rank = 0;       // tensor parallelism: one rank now
   int world_size = 1;
 };
 
 /// What the rest of the engine may know about a model.
 struct ModelInfo {
-  std::string architecture;     // "LlamaForCausalLM"
-  int64_t vocab_size = 0;       // of the logits (may exceed the tokenizer's)
+  std::string architecture;  // "LlamaForCausalLM"
+  int64_t vocab_size = 0;    // of the logits (may exceed the tokenizer's)
   int64_t num_layers = 0;
   int64_t num_heads = 0;
   int64_t num_kv_heads = 0;
   int64_t head_dim = 0;
   int64_t hidden_size = 0;
-  int64_t max_model_len = 0;    // derived from the config, rope scaling included
+  int64_t max_model_len = 0;  // derived from the config, rope scaling included
   device::DType kv_dtype = device::DType::kBF16;
-  std::string dtype;            // "bfloat16", ...
-  std::string weight_format;    // "BF16", "Q4_1", ... of most of the linear layers
-  size_t weight_bytes = 0;      // packed, as resident
-  std::string weight_hash;      // part of a block's identity; of names, types, shapes and sizes
+  std::string dtype;          // "bfloat16", ...
+  std::string weight_format;  // "BF16", "Q4_1", ... of most of the linear layers
+  size_t weight_bytes = 0;    // packed, as resident
+  std::string weight_hash;    // part of a block's identity; of names, types, shapes and sizes
 };
 
 /// A decoder with its weights. Knows tensors and layers; no scheduler, no text. Owned and called by

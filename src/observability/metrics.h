@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 // The metric table and its registry. Exact names, buckets and text form: contract/metrics.md.
@@ -14,19 +15,19 @@ namespace octavo::observability {
 
 enum class Kind : uint8_t { kGauge, kCounter, kHistogram, kInfo };
 
-/// One per row of kMetrics (metrics.cc), same order.
+/// One per row of kMetrics (metric_table.cc), same order.
 enum class MetricId : uint8_t {
   kNumRequestsRunning,
   kNumRequestsWaiting,
   kNumRequestsWaitingByReason,  // label 0 capacity, 1 deferred
   kKvCacheUsagePerc,
-  kGpuCacheUsagePerc,           // deprecated alias of the former
+  kGpuCacheUsagePerc,  // deprecated alias of the former
   kPromptTokens,
-  kPromptTokensBySource,        // label 0 local_compute, 1 local_cache_hit, 2 external_kv_transfer
+  kPromptTokensBySource,  // label 0 local_compute, 1 local_cache_hit, 2 external_kv_transfer
   kPromptTokensCached,
   kGenerationTokens,
   kNumPreemptions,
-  kRequestSuccess,              // label = engine::FinishReason: stop, length, abort, error, repetition
+  kRequestSuccess,  // label = engine::FinishReason: stop, length, abort, error, repetition
   kPrefixCacheQueries,
   kPrefixCacheHits,
   kIterationTokens,
@@ -45,6 +46,14 @@ enum class MetricId : uint8_t {
   kRequestParamsMaxTokens,
   kRequestMaxNumGenerationTokens,
   kRequestParamsN,
+  kEngineSleepState,  // label 0 awake (starts at 1), 1 weights_offloaded, 2 discard_all
+  kExternalPrefixCacheQueries,
+  kExternalPrefixCacheHits,
+  kMmCacheQueries,
+  kMmCacheHits,
+  kEstimatedFlops,
+  kEstimatedReadBytes,
+  kEstimatedWriteBytes,
   kNumMetrics,
 };
 
@@ -53,8 +62,8 @@ struct MetricDef {
   Kind kind;
   std::string_view name;  // as declared; counters are exposed with _total
   std::string_view help;
-  std::span<const double> buckets = {};          // histograms; empty = request_tokens(max_model_len)
-  std::string_view label = {};                   // one extra label, or none
+  std::span<const double> buckets = {};  // histograms; empty = request_tokens(max_model_len)
+  std::string_view label = {};           // one extra label, or none
   std::span<const std::string_view> label_values = {};  // pre-created children
 };
 std::span<const MetricDef> metric_table();
@@ -113,6 +122,9 @@ class HttpMetrics {
 
 /// Appends process_* series read from /proc.
 void append_process_text(std::string& out);
+
+/// Whether `_created` series are written: PROMETHEUS_DISABLE_CREATED_SERIES, read at each call.
+bool created_series_enabled();
 
 /// A float as prometheus_client prints it: "3.0", "1.234567e+06", "1e-05", "+Inf".
 std::string format_value(double value);

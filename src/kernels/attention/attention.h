@@ -62,8 +62,9 @@ void attention(const KernelContext& ctx, float* out, int64_t out_stride, const f
 
 inline constexpr int64_t kAttentionChunk = 256;
 
-/// Scratch that `attention` takes from the workspace, bytes.
+/// Scratch that `attention` takes from the workspace, bytes, for steps of at most `num_tokens` tokens
+/// and sequences of at most `max_model_len` keys on a pool of `num_threads`.
 size_t attention_workspace_bytes(int64_t num_tokens, int64_t num_heads, int64_t head_dim,
-                                 int64_t max_model_len, int64_t max_num_seqs);
+                                 int64_t max_model_len, int num_threads);
 
 }  // namespace octavo::kernels

@@ -1,0 +1,240 @@
+// Micro-benchmarks of the kernels on SmolLM2-135M's shapes, beside the machine's roofs measured in
+// the same run.
+//   bench_kernels [threads] [format ...]     formats: Q4_0 Q4_1 Q8_0 BF16 F16 F32, attention, pack, fork
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "bench/roofs.h"
+#include "device/machine.h"
+#include "kernels/attention/attention.h"
+#include "kernels/dispatch.h"
+#include "kernels/linear/linear.h"
+#include "kernels/rms_norm/rms_norm.h"
+#include "kernels/silu_and_mul/silu_and_mul.h"
+
+namespace octavo::bench {
+namespace {
+
+using namespace kernels;  // a program of its own
+
+constexpr int kLayers = 30;
+struct Shape {
+  int64_t rows, cols;
+};
+constexpr Shape kShapes[] = {{960, 576}, {576, 576}, {3072, 576}, {576, 1536}};
+constexpr int64_t kMaxTokens = 512;
+
+/// Median of `repeats` runs, seconds.
+template <class F>
+double median_seconds(bool cpu_time, int repeats, F f) {
+  f();
+  std::vector<double> times;
+  for (int i = 0; i < repeats; ++i) {
+    const double start = now(cpu_time);
+    f();
+    times.push_back(now(cpu_time) - start);
+  }
+  std::nth_element(times.begin(), times.begin() + repeats / 2, times.end());
+  return times[static_cast<size_t>(repeats / 2)];
+}
+
+std::vector<std::byte> random_rows(WeightFormat format, int64_t rows, int64_t cols) {
+  std::vector<std::byte> bytes(static_cast<size_t>(rows) * row_bytes(format, cols));
+  std::mt19937_64 random(1);
+  for (size_t i = 0; i + 8 <= bytes.size(); i += 8) {
+    // Exponents of all float formats stay moderate.
+    const uint64_t word = random() & 0x3bff3bff3bff3bffu;
+    std::memcpy(&bytes[i], &word, 8);
+  }
+  return bytes;
+}
+
+struct Bench {
+  explicit Bench(int threads) : pool(threads) { workspace.reserve(size_t{256} << 20).value(); }
+  bool cpu_time() const { return pool.num_threads() == 1; }
+  KernelContext context() { return {pool, workspace}; }
+  device::ThreadPool pool;
+  device::Workspace workspace;
+  Roofs roofs;
+};
+
+void bench_linear(Bench& bench, WeightFormat format, Arithmetic arithmetic) {
+  std::vector<PackedMatrix> matrices;
+  size_t bytes = 0;
+  double macs = 0;
+  for (int layer = 0; layer < kLayers; ++layer) {
+    for (const Shape& shape : kShapes) {
+      const auto rows = random_rows(format, shape.rows, shape.cols);
+      const WeightPart part{rows.data(), format, shape.rows};
+      matrices.push_back(
+          PackedMatrix::create(bench.context(), {&part, 1}, shape.cols, format, arithmetic)
+              .value());
+      bytes += matrices.back().size_bytes();
+      macs += static_cast<double>(shape.rows * shape.cols);
+    }
+  }
+  std::vector<float> x(kMaxTokens * 1536, 0.5f);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 7919 % 1000) / 500 - 1;
+  std::vector<float> out(kMaxTokens * 3072);
+  for (const int64_t tokens : {1, 4, 8, 16, 64, 512}) {
+    const double seconds = median_seconds(bench.cpu_time(), tokens >= 64 ? 3 : 9, [&] {
+      for (const PackedMatrix& m : matrices) {
+        linear(bench.context(), out.data(), m.num_rows(), x.data(), m.num_cols(), tokens, m,
+               nullptr, Epilogue::kStore);
+      }
+    });
+    const double gb_s = static_cast<double>(bytes) / 1e9 / seconds;
+    const double gop_s = 2 * macs * static_cast<double>(tokens) / 1e9 / seconds;
+    const bool block = format >= WeightFormat::kQ8_0;
+    const double roof = block ? bench.roofs.int8_gop_s : bench.roofs.bf16_gflop_s;
+    std::printf("linear %-5s %s M=%-4ld %8.3f ms  %6.1f GB/s (%3.0f %% of read)  %7.1f G%s/s "
+                "(%3.0f %%)\n",
+                std::string(name_of(format)).c_str(),
+                arithmetic == Arithmetic::kNative ? "native" : "f32   ", static_cast<long>(tokens),
+                seconds * 1e3, gb_s, 100 * gb_s / bench.roofs.read_gb_s, gop_s,
+                block ? "OP" : "FLOP", roof > 0 ? 100 * gop_s / roof : 0.0);
+  }
+}
+
+/// 30 layers of SmolLM2's cache (9 heads, 3 kv heads of 64), blocks in random order.
+void bench_attention(Bench& bench) {
+  constexpr int64_t kHeads = 9, kKvHeads = 3, kDim = 64;
+  for (const device::DType dtype : {device::DType::kBF16, device::DType::kF32}) {
+    struct Case {
+      int64_t seqs, queries, keys;
+    };
+    for (const Case& c : {Case{1, 1, 128}, Case{1, 1, 1024}, Case{16, 1, 256}, Case{64, 1, 192},
+                          Case{1, 512, 512}, Case{4, 128, 128}}) {
+      const int64_t blocks = (c.keys + 15) / 16;
+      const int64_t pages = c.seqs * blocks;
+      const size_t layer_bytes =
+          static_cast<size_t>(pages) * kv_page_bytes(dtype, kKvHeads, kDim);
+      const device::Buffer cache =
+          device::Buffer::create(layer_bytes * kLayers, true).value();
+      std::vector<int32_t> tables(static_cast<size_t>(pages));
+      for (size_t i = 0; i < tables.size(); ++i) tables[i] = static_cast<int32_t>(i);
+      std::shuffle(tables.begin(), tables.end(), std::mt19937(1));
+      std::vector<int32_t> starts = {0};
+      std::vector<int32_t> lens;
+      for (int64_t s = 0; s < c.seqs; ++s) {
+        starts.push_back(starts.back() + static_cast<int32_t>(c.queries));
+        lens.push_back(static_cast<int32_t>(c.keys));
+      }
+      const size_t row = kHeads * kDim;
+      std::vector<float> q(static_cast<size_t>(starts.back()) * row, 0.1f), out(q.size());
+      // Fill the cache, so that its pages are real memory.
+      std::vector<float> kv(static_cast<size_t>(pages) * 16 * kKvHeads * kDim, 0.25f);
+      std::vector<int64_t> slots(static_cast<size_t>(pages) * 16);
+      for (size_t i = 0; i < slots.size(); ++i) slots[i] = static_cast<int64_t>(i);
+      const auto layer_of = [&](int i) {
+        return KvLayer{cache.data() + layer_bytes * static_cast<size_t>(i), dtype, pages, kKvHeads,
+                       kDim};
+      };
+      const double write_seconds = median_seconds(bench.cpu_time(), 1, [&] {
+        for (int i = 0; i < kLayers; ++i) {
+          kv_write(bench.context(), layer_of(i), kv.data(), kv.data(), kKvHeads * kDim,
+                   slots.data(), static_cast<int64_t>(slots.size()));
+        }
+      });
+      AttentionBatch batch{c.seqs, starts.data(), lens.data(), tables.data(), blocks, 16};
+      AttentionParams params;
+      params.num_heads = kHeads;
+      params.scale = 0.125f;
+      const double seconds = median_seconds(bench.cpu_time(), 5, [&] {
+        for (int i = 0; i < kLayers; ++i) {
+          attention(bench.context(), out.data(), row, q.data(), row, layer_of(i), batch, params);
+        }
+      });
+      const double gb_s = static_cast<double>(layer_bytes * kLayers) / 1e9 / seconds;
+      double pairs = 0;  // (query, key)
+      for (int64_t i = 0; i < c.queries; ++i) pairs += static_cast<double>(c.keys - i);
+      const double gflop_s =
+          4.0 * kDim * kHeads * kLayers * static_cast<double>(c.seqs) * pairs / 1e9 / seconds;
+      std::printf("attention %s %2ld seqs %3ld queries %4ld keys: %8.3f ms  %6.1f GB/s (%3.0f %%) "
+                  "%7.1f GFLOP/s (%3.0f %%)  kv_write %.3f ms\n",
+                  std::string(device::name_of(dtype)).c_str(), static_cast<long>(c.seqs),
+                  static_cast<long>(c.queries), static_cast<long>(c.keys), seconds * 1e3, gb_s,
+                  100 * gb_s / bench.roofs.read_gb_s, gflop_s,
+                  100 * gflop_s / bench.roofs.bf16_gflop_s, write_seconds * 1e3);
+    }
+  }
+}
+
+void bench_small(Bench& bench) {
+  std::vector<float> x(512 * 3072, 0.5f), out(x.size()), weight(3072, 1.0f);
+  const double empty = median_seconds(bench.cpu_time(), 9, [&] {
+    for (int i = 0; i < 1000; ++i) bench.pool.parallel_for(2, 1, [](int64_t, int64_t, int) {});
+  });
+  std::printf("empty fork-join %.2f us\n", empty * 1e3);
+  for (const int64_t rows : {1, 512}) {
+    const int repeats = rows == 1 ? 1000 : 10;
+    const double norm = median_seconds(bench.cpu_time(), 5, [&] {
+      for (int i = 0; i < repeats; ++i) {
+        rms_norm(bench.context(), out.data(), 576, x.data(), 576, rows, 576, weight.data(), 1e-5f);
+      }
+    });
+    const double silu = median_seconds(bench.cpu_time(), 5, [&] {
+      for (int i = 0; i < repeats; ++i) {
+        silu_and_mul(bench.context(), out.data(), x.data(), rows, 1536);
+      }
+    });
+    std::printf("rows %ld: rms_norm 576 %.2f us, silu_and_mul 1536 %.2f us\n",
+                static_cast<long>(rows), norm / repeats * 1e6, silu / repeats * 1e6);
+  }
+}
+
+void bench_pack(Bench& bench) {
+  for (const WeightFormat format : {WeightFormat::kQ4_0, WeightFormat::kQ4_1, WeightFormat::kQ8_0,
+                                    WeightFormat::kBF16, WeightFormat::kF32}) {
+    const auto rows = random_rows(format, 49152, 1536);
+    const WeightPart part{rows.data(), format, 49152};
+    const double seconds = median_seconds(bench.cpu_time(), 3, [&] {
+      (void)PackedMatrix::create(bench.context(), {&part, 1}, 1536, format, Arithmetic::kNative)
+          .value();
+    });
+    std::printf("pack %s: %.1f GB/s\n", std::string(name_of(format)).c_str(),
+                static_cast<double>(rows.size()) / 1e9 / seconds);
+  }
+}
+
+int run(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  Bench bench(argc > 1 ? std::max(std::atoi(argv[1]), 1) : device::default_num_threads());
+  const auto wanted = [&](std::string_view what) {
+    if (argc <= 2) return true;
+    for (int i = 2; i < argc; ++i) {
+      if (what == argv[i]) return true;
+    }
+    return false;
+  };
+  for (const Isa isa : {Isa::kGeneric, Isa::kAvx2}) {
+    if (argc > 2 && wanted(name_of(isa))) (void)set_isa(isa);
+  }
+  constexpr size_t kReadBytes = size_t{256} << 20;
+  const device::Buffer buffer = device::Buffer::create(kReadBytes, true).value();
+  std::memset(buffer.data(), 1, kReadBytes);
+  bench.roofs = measure_roofs(bench.pool, buffer.data(), kReadBytes);
+  std::printf("%s, %d threads; roofs: read %.1f GB/s, int8 %.0f GOP/s, bf16 %.0f GFLOP/s\n",
+              std::string(name_of(current_isa())).c_str(), bench.pool.num_threads(),
+              bench.roofs.read_gb_s, bench.roofs.int8_gop_s, bench.roofs.bf16_gflop_s);
+  for (const WeightFormat format : {WeightFormat::kQ4_1, WeightFormat::kQ4_0, WeightFormat::kQ8_0,
+                                    WeightFormat::kBF16, WeightFormat::kF16, WeightFormat::kF32}) {
+    if (!wanted(name_of(format))) continue;
+    bench_linear(bench, format, Arithmetic::kNative);
+    if (format != WeightFormat::kF32) bench_linear(bench, format, Arithmetic::kF32);
+  }
+  if (wanted("attention")) bench_attention(bench);
+  if (wanted("small")) bench_small(bench);
+  if (wanted("pack")) bench_pack(bench);
+  return 0;
+}
+
+}  // namespace
+}  // namespace octavo::bench
+
+int main(int argc, char** argv) { return octavo::bench::run(argc, argv); }

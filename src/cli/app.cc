@@ -1,0 +1,105 @@
+#include "cli/app.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "base/log.h"
+#include "config/parse_serve.h"
+#include "config/version.h"
+
+namespace octavo::cli {
+namespace {
+
+constexpr int kUsageError = 2;
+constexpr std::string_view kUsage = "usage: octavo [-h] [-v] {serve} ...";
+
+struct Subcommand {
+  std::string_view name;
+  std::string_view help;
+  bool is_built;
+};
+
+constexpr auto kSubcommands = std::to_array<Subcommand>({
+    {"serve", "Serve a model to OpenAI clients.", true},
+    {"chat", "Chat with a running server.", false},
+    {"complete", "Complete text with a running server.", false},
+    {"bench", "Measure a server or the engine.", false},
+    {"run-batch", "Run a file of requests.", false},
+    {"collect-env", "Print a report of this machine.", false},
+    {"launch", "Start a part of the server.", false},
+    {"download-kernels", "Fetch compiled kernels.", false},
+    {"preload", "Keep weights in memory.", false},
+    {"snapshot", "Save and restore a process.", false},
+});
+
+log::Level log_level_of(std::string_view name) {
+  if (name == "DEBUG" || name == "NOTSET") return log::Level::kDebug;
+  if (name == "WARNING") return log::Level::kWarning;
+  if (name == "ERROR") return log::Level::kError;
+  if (name == "CRITICAL") return log::Level::kCritical;
+  return log::Level::kInfo;
+}
+
+void print_help(std::FILE* out) {
+  fmt::print(out, "{}\n\nServes large language models.\n\nsubcommands:\n", kUsage);
+  for (const Subcommand& subcommand : kSubcommands) {
+    if (subcommand.is_built) {
+      fmt::print(out, "  {:<18}{}\n", subcommand.name, subcommand.help);
+    }
+  }
+  fmt::print(out,
+             "\noptions:\n"
+             "  -h, --help        Show this text.\n"
+             "  -v, --version     Print the version.\n\n"
+             "More: octavo serve --help\n");
+}
+
+int serve(std::span<const std::string> args, const Host& host) {
+  auto outcome = config::parse_serve(args, host.environment);
+  if (!outcome.ok()) {
+    fmt::print(host.err, "{}\n", outcome.error().message);
+    return kUsageError;
+  }
+  if (!outcome->help_text.empty()) {
+    fmt::print(host.out, "{}", outcome->help_text);
+    return 0;
+  }
+  log::set_level(log_level_of(outcome->config.log_level));
+  for (const std::string& warning : outcome->warnings) {
+    log::warning(log::Source::kApiServer, "{}", warning);
+  }
+  for (const std::string& note : outcome->notes) log::debug(log::Source::kApiServer, "{}", note);
+  return host.serve(outcome->config);
+}
+
+}  // namespace
+
+int run(std::span<const std::string> args, const Host& host) {
+  if (args.empty() || args[0] == "-h" || args[0] == "--help") {
+    print_help(host.out);
+    return 0;
+  }
+  if (args[0] == "-v" || args[0] == "--version") {
+    fmt::print(host.out, "{}\n", config::version());
+    return 0;
+  }
+  const auto subcommand =
+      std::find_if(kSubcommands.begin(), kSubcommands.end(),
+                   [&](const Subcommand& known) { return known.name == args[0]; });
+  if (subcommand == kSubcommands.end()) {
+    fmt::print(host.err, "{}\noctavo: error: {} '{}' (choose from serve)\n", kUsage,
+               args[0].starts_with('-') ? "unrecognized arguments:" : "invalid choice:", args[0]);
+    return kUsageError;
+  }
+  if (!subcommand->is_built) {
+    fmt::print(host.err, "octavo: error: octavo knows `{}`, but it belongs to a later version\n",
+               args[0]);
+    return kUsageError;
+  }
+  return serve(args.subspan(1), host);
+}
+
+}  // namespace octavo::cli

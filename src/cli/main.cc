@@ -1,0 +1,11 @@
+#include <string>
+#include <vector>
+
+#include "cli/app.h"
+#include "cli/serve.h"
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> args(argv + (argc > 0 ? 1 : 0), argv + argc);
+  return octavo::cli::run(args, {.environment = octavo::config::process_environment(),
+                                 .serve = octavo::cli::run_serve});
+}

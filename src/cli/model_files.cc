@@ -1,0 +1,170 @@
+#include "cli/model_files.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+namespace octavo::cli {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kDefaultModelFile = "SmolLM2-135M-Instruct.Q4_1.gguf";
+constexpr size_t kMaxTemplateBytes = 4u << 20;
+
+std::filesystem::path cache_folder() {
+  if (const char* cache = std::getenv("OCTAVO_CACHE"); cache != nullptr && *cache != '\0') {
+    return cache;
+  }
+  const char* home = std::getenv("HOME");
+  return std::filesystem::path(home != nullptr ? home : ".") / ".cache" / "octavo";
+}
+
+Result<std::string> read_template_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return Error{Code::kNotFound, "cannot read the chat template file " + path};
+  std::string text(kMaxTemplateBytes + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(in.gcount()));
+  if (text.size() > kMaxTemplateBytes) {
+    return Error{Code::kInvalidArgument, "the chat template file " + path + " is over 4 MiB"};
+  }
+  return text;
+}
+
+/// "chat_template" of tokenizer_config.json: text, or a list of {name, template}.
+std::optional<std::string> template_of_config(const checkpoint::Metadata& config) {
+  const checkpoint::Metadata* entry = config.find("chat_template");
+  if (entry == nullptr) return std::nullopt;
+  if (const std::string* text = entry->as_string()) return *text;
+  const auto* list = std::get_if<std::shared_ptr<checkpoint::MetadataArray>>(&entry->value());
+  if (list == nullptr) return std::nullopt;
+  std::optional<std::string> chosen;
+  for (const checkpoint::Metadata& item : **list) {
+    const checkpoint::Metadata* name = item.find("name");
+    const checkpoint::Metadata* text = item.find("template");
+    if (text == nullptr || text->as_string() == nullptr) continue;
+    const bool is_default =
+        name != nullptr && name->as_string() != nullptr && *name->as_string() == "default";
+    if (is_default || !chosen) chosen = *text->as_string();
+    if (is_default) break;
+  }
+  return chosen;
+}
+
+constexpr auto kSamplingKeys = std::to_array<std::string_view>(
+    {"repetition_penalty", "presence_penalty", "frequency_penalty", "temperature", "top_k", "top_p",
+     "min_p", "skip_special_tokens", "max_new_tokens"});
+
+void copy_sampling_keys(const checkpoint::Metadata& from, Json& to) {
+  for (const std::string_view key : kSamplingKeys) {
+    const checkpoint::Metadata* value = from.find(key);
+    if (value == nullptr) continue;
+    if (const auto flag = value->as_bool()) {
+      to[std::string(key)] = *flag;
+    } else if (const auto* integer = std::get_if<int64_t>(&value->value())) {
+      to[std::string(key)] = *integer;
+    } else if (const auto number = value->as_double()) {
+      to[std::string(key)] = *number;
+    }
+  }
+}
+
+/// End-of-sequence ids that the files name beside the tokenizer's own. GGUF: end of turn.
+Json extra_stop_ids(const checkpoint::Checkpoint& checkpoint,
+                    const checkpoint::Metadata* generation,
+                    const tokenizer::Tokenizer& tokenizer) {
+  std::vector<int64_t> ids;
+  const auto add = [&](const checkpoint::Metadata* value) {
+    if (value == nullptr) return;
+    if (const auto list = value->as_ints()) ids.insert(ids.end(), list->begin(), list->end());
+  };
+  if (checkpoint.is_gguf()) {
+    add(checkpoint.config().find("tokenizer.ggml.eot_token_id"));
+  } else if (generation != nullptr && generation->find("eos_token_id") != nullptr) {
+    add(generation->find("eos_token_id"));
+  } else {
+    add(checkpoint.config().find("eos_token_id"));
+  }
+  std::erase_if(ids, [&](int64_t id) {
+    return id < 0 || id >= tokenizer.vocab_size() || id == tokenizer.eos_token_id();
+  });
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  return ids;
+}
+
+}  // namespace
+
+Result<std::string> resolve_model_path(const config::ModelConfig& config) {
+  if (!config.model.empty()) return config.model;
+  const std::filesystem::path path = cache_folder() / kDefaultModelFile;
+  std::error_code error;
+  if (std::filesystem::exists(path, error)) return path.string();
+  return Error{Code::kNotFound,
+               "no model was given and the default model is not at " + path.string() +
+                   "; get it with tools/fetch_model.sh (or ./quickstart), or name a model: "
+                   "octavo serve <folder or .gguf file>"};
+}
+
+Result<std::optional<std::string>> find_chat_template(const checkpoint::Checkpoint& checkpoint,
+                                                      const std::string& option) {
+  std::error_code error;
+  if (!option.empty()) {
+    if (std::filesystem::exists(option, error)) {
+      OCTAVO_TRY(std::string text, read_template_file(option));
+      return std::optional<std::string>(std::move(text));
+    }
+    if (option.find_first_of("{}\n") == std::string::npos) {
+      return Error{Code::kNotFound, "--chat-template " + option +
+                                        ": no such file, and it does not look like a template"};
+    }
+    return std::optional<std::string>(option);
+  }
+  if (checkpoint.is_gguf()) {
+    const checkpoint::Metadata* text = checkpoint.config().find("tokenizer.chat_template");
+    if (text == nullptr || text->as_string() == nullptr) return std::optional<std::string>();
+    return std::optional<std::string>(*text->as_string());
+  }
+  OCTAVO_TRY(std::optional<std::string> file, checkpoint.read_file("chat_template.jinja"));
+  if (file) return file;
+  OCTAVO_TRY(file, checkpoint.read_file("tokenizer_config.json"));
+  if (!file) return std::optional<std::string>();
+  OCTAVO_TRY(checkpoint::Metadata config,
+             checkpoint::parse_json_metadata(*file, "tokenizer_config.json"));
+  return template_of_config(config);
+}
+
+Result<std::string> default_sampling_json(const checkpoint::Checkpoint& checkpoint,
+                                          const config::ModelConfig& config,
+                                          const tokenizer::Tokenizer& tokenizer) {
+  Json defaults = Json::object();
+  checkpoint::Metadata other_folder;
+  const checkpoint::Metadata* generation = &checkpoint.generation_config();
+  if (config.generation_config != "auto" && config.generation_config != "vllm") {
+    const std::string path = config.generation_config + "/generation_config.json";
+    OCTAVO_TRY(const std::string text, read_template_file(path));
+    OCTAVO_TRY(other_folder, checkpoint::parse_json_metadata(text, path));
+    generation = &other_folder;
+  }
+  if (config.generation_config != "vllm") copy_sampling_keys(*generation, defaults);
+
+  const std::string& text = config.override_generation_config;
+  OCTAVO_TRY(checkpoint::Metadata over, checkpoint::parse_json_metadata(
+                                            text.empty() ? "{}" : text,
+                                            "--override-generation-config"));
+  if (!over.is_object()) {
+    return Error{Code::kInvalidArgument, "--override-generation-config must be a JSON object"};
+  }
+  copy_sampling_keys(over, defaults);
+  defaults["stop_token_ids"] = extra_stop_ids(checkpoint, generation, tokenizer);
+  return defaults.dump();
+}
+
+}  // namespace octavo::cli

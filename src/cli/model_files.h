@@ -1,0 +1,33 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "checkpoint/checkpoint.h"
+#include "config/config.h"
+#include "tokenizer/tokenizer.h"
+
+// What `octavo serve` takes from a model's folder beside weights and tokenizer.
+
+namespace octavo::cli {
+
+/// Path of the model to serve: the configured one, or the default model in the cache folder
+/// (OCTAVO_CACHE, else ~/.cache/octavo). Error kNotFound says how to get the default model.
+Result<std::string> resolve_model_path(const config::ModelConfig& config);
+
+/// Source of the chat template: `--chat-template` (a file or a one-line template), else
+/// chat_template.jinja, else "chat_template" of tokenizer_config.json (text, or the entry named
+/// "default" of a list), else GGUF's tokenizer.chat_template. nullopt: the model has none.
+Result<std::optional<std::string>> find_chat_template(const checkpoint::Checkpoint& checkpoint,
+                                                      const std::string& option);
+
+/// Sampling defaults as JSON: generation_config.json (unless `--generation-config vllm`) under
+/// `--override-generation-config`. Keys: those that contract/http-api.md section 4 names, and
+/// "stop_token_ids": end-of-sequence ids beyond the tokenizer's own.
+Result<std::string> default_sampling_json(const checkpoint::Checkpoint& checkpoint,
+                                          const config::ModelConfig& config,
+                                          const tokenizer::Tokenizer& tokenizer);
+
+}  // namespace octavo::cli

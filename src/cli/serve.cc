@@ -1,0 +1,181 @@
+#include "cli/serve.h"
+
+#include <fmt/core.h>
+
+#include <chrono>
+#include <cstdio>
+#include <future>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "chat_template/chat_template.h"
+#include "checkpoint/checkpoint.h"
+#include "cli/model_files.h"
+#include "cli/stats_log_sink.h"
+#include "config/version.h"
+#include "device/machine.h"
+#include "engine/prompt_hash.h"
+#include "frontend/frontend.h"
+#include "kernels/dispatch.h"
+#include "model/model.h"
+#include "server/serve_loop.h"
+#include "tokenizer/tokenizer.h"
+
+namespace octavo::cli {
+namespace {
+
+using log::Source;
+
+Result<checkpoint::LoadFormat> load_format_of(const std::string& name) {
+  if (name == "auto") return checkpoint::LoadFormat::kAuto;
+  if (name == "safetensors") return checkpoint::LoadFormat::kSafetensors;
+  if (name == "gguf") return checkpoint::LoadFormat::kGguf;
+  if (name == "dummy") return checkpoint::LoadFormat::kDummy;
+  return Error{Code::kInvalidArgument,
+               "--load-format " + name + " is not one of auto, safetensors, gguf, dummy"};
+}
+
+Result<model::DTypeChoice> dtype_of(const std::string& name) {
+  if (name == "auto") return model::DTypeChoice::kAuto;
+  if (name == "bfloat16") return model::DTypeChoice::kBFloat16;
+  if (name == "half" || name == "float16") return model::DTypeChoice::kFloat16;
+  if (name == "float" || name == "float32") return model::DTypeChoice::kFloat32;
+  return Error{Code::kInvalidArgument,
+               "--dtype " + name + " is not one of auto, half, float16, bfloat16, float, float32"};
+}
+
+/// What the server needs of a model beside its weights.
+struct TextSide {
+  std::unique_ptr<tokenizer::Tokenizer> tokenizer;
+  std::unique_ptr<chat_template::ChatTemplate> chat_template;  // nullptr: the model has none
+  std::string default_sampling_json;
+};
+
+Result<TextSide> load_text_side(const checkpoint::Checkpoint& checkpoint,
+                                const config::Config& config) {
+  TextSide text;
+  if (config.engine.model.tokenizer.empty()) {
+    OCTAVO_TRY(text.tokenizer, tokenizer::Tokenizer::create(checkpoint));
+  } else {
+    OCTAVO_TRY(const auto other, checkpoint::Checkpoint::open(config.engine.model.tokenizer,
+                                                              checkpoint::LoadFormat::kDummy));
+    OCTAVO_TRY(text.tokenizer, tokenizer::Tokenizer::create(*other));
+  }
+  OCTAVO_TRY(const auto source, find_chat_template(checkpoint, config.frontend.chat_template));
+  if (source) {
+    OCTAVO_TRY(auto compiled, chat_template::ChatTemplate::compile(*source));
+    text.chat_template = std::make_unique<chat_template::ChatTemplate>(std::move(compiled));
+  }
+  OCTAVO_TRY(text.default_sampling_json,
+             default_sampling_json(checkpoint, config.engine.model, *text.tokenizer));
+  return text;
+}
+
+Result<std::unique_ptr<model::Model>> load_model(const checkpoint::Checkpoint& checkpoint,
+                                                 const config::EngineConfig& config,
+                                                 Clock& clock) {
+  const double start_s = clock.monotonic_s();
+  log::info(Source::kEngineCore, "Starting to load model {}...", checkpoint.path());
+  device::ThreadPool pool(config.num_threads > 0 ? config.num_threads
+                                                 : device::default_num_threads());
+  device::Workspace workspace;
+  model::ModelOptions options;
+  OCTAVO_TRY(options.dtype, dtype_of(config.model.dtype));
+  options.seed = static_cast<uint64_t>(config.model.seed);
+  OCTAVO_TRY(auto model, model::Model::load(checkpoint, options, {pool, workspace}));
+  checkpoint.drop_pages();
+  log::info(Source::kEngineCore, "Loading weights took {:.2f} seconds",
+            clock.monotonic_s() - start_s);
+  log::info(Source::kEngineCore, "Resolved architecture: {}", model->info().architecture);
+  log::info(Source::kEngineCore, "Kernels: {}; {} threads", kernels::describe_kernels(),
+            pool.num_threads());
+  return model;
+}
+
+std::string first_served_name(const config::Config& config) {
+  const auto& names = config.engine.model.served_model_name;
+  return names.empty() ? config.engine.model.model : names.front();
+}
+
+/// Eight hex digits of what decides the answers: model, weights, dtype, kernels.
+std::string system_fingerprint(const model::ModelInfo& info) {
+  uint32_t hash = 2166136261u;  // FNV-1a
+  const std::string text = info.weight_hash + info.dtype + kernels::describe_kernels();
+  for (const unsigned char c : text) hash = (hash ^ c) * 16777619u;
+  return fmt::format("octavo-{}-{:08x}", config::version(), hash);
+}
+
+Result<int> serve(config::Config config) {
+  SystemClock clock;
+  OCTAVO_TRY(config.engine.model.model, resolve_model_path(config.engine.model));
+  const std::string& model_path = config.engine.model.model;
+  log::info(Source::kApiServer, "vLLM server version {}, serving model {} (octavo)", config::version(),
+            model_path);
+  std::string changed;
+  for (const auto& [flag, value] : config.non_default_args) {
+    changed += fmt::format("{}'{}': {}", changed.empty() ? "" : ", ", flag, value);
+  }
+  log::info(Source::kApiServer, "non-default args: {{{}}}", changed);
+
+  OCTAVO_TRY(server::Listener listener, server::Listener::bind(config.server));
+  OCTAVO_TRY(const auto format, load_format_of(config.engine.model.load_format));
+  OCTAVO_TRY(const auto checkpoint, checkpoint::Checkpoint::open(model_path, format));
+  // Tokenizer and template on their own thread while the weights are packed: promise P7.
+  auto text_later = std::async(std::launch::async,
+                               [&] { return load_text_side(*checkpoint, config); });
+  auto loaded = load_model(*checkpoint, config.engine, clock);
+  OCTAVO_TRY(TextSide text, text_later.get());
+  OCTAVO_TRY(std::unique_ptr<model::Model> model, std::move(loaded));
+
+  openai::ApiContext api;
+  api.config = &config;
+  api.clock = &clock;
+  api.chat_template = text.chat_template.get();
+  api.model_root = model_path;
+  api.created_s = static_cast<int64_t>(clock.wall_s());
+  api.system_fingerprint = system_fingerprint(model->info());
+  api.default_sampling_json = text.default_sampling_json;
+
+  frontend::Frontend::Options options;
+  options.config = config.frontend;
+  options.model_name = first_served_name(config);
+  options.scheduler = config.engine.scheduler;
+  options.cache = config.engine.cache;
+  if (config.engine.cache.enable_prefix_caching.value_or(true)) {
+    OCTAVO_TRY(options.hash_blocks, engine::make_prompt_hasher(config.engine.cache));
+  }
+  if (!config.frontend.disable_log_stats) {
+    options.stats = make_stats_log_sink(config.frontend.log_stats_interval_s, clock);
+  }
+  OCTAVO_TRY(const auto frontend,
+             frontend::create_frontend(
+                 std::move(options),
+                 [&](engine::OutputSink& sink) {
+                   return engine::Engine::create(config.engine, std::move(model), clock, sink);
+                 },
+                 std::move(text.tokenizer), clock));
+  api.frontend = frontend.get();
+
+  observability::HttpMetrics http_metrics(clock.wall_s());
+  OCTAVO_TRY(const auto server, server::create_server(std::move(listener), config.server, api,
+                                                      http_metrics, clock));
+  const int exit_code = server::ServeLoop(*server, *frontend, config.server).run();
+  frontend->stop();
+  return exit_code;
+}
+
+}  // namespace
+
+int run_serve(const config::Config& config) {
+  auto result = serve(config);
+  if (result.ok()) return *result;
+  log::error(Source::kApiServer, "{}", result.error().message);
+  std::fprintf(stderr, "octavo serve: error: %s\n", result.error().message.c_str());
+  return 1;
+}
+
+}  // namespace octavo::cli

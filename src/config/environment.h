@@ -1,0 +1,23 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "config/config.h"
+
+namespace octavo::config {
+
+/// Value of an environment variable, nullopt when it is not set.
+using EnvironmentLookup = std::function<std::optional<std::string>(std::string_view)>;
+
+/// The lookup of this process.
+EnvironmentLookup process_environment();
+
+/// Sets what the variables of contract/cli.md section 4 say; flags are applied over it. An empty
+/// variable counts as not set. The error names the variable.
+Status apply_environment(const EnvironmentLookup& lookup, Config& config);
+
+}  // namespace octavo::config

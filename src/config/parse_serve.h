@@ -1,0 +1,27 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "config/config.h"
+#include "config/environment.h"
+
+namespace octavo::config {
+
+/// What `octavo serve ARGS` asks for: help, or a server.
+struct ParseOutcome {
+  std::string help_text;  // print it and exit 0; empty: serve
+  Config config;
+  std::vector<std::string> warnings;  // lines for the log, WARNING
+  std::vector<std::string> notes;     // lines for the log, DEBUG
+};
+
+/// Reads the words after `octavo serve` (contract/cli.md sections 2 to 4). Command line beats
+/// --config file beats environment beats default. The error's message is what goes to stderr, usage
+/// line included; the exit status is then 2.
+Result<ParseOutcome> parse_serve(std::span<const std::string> args,
+                                 const EnvironmentLookup& environment);
+
+}  // namespace octavo::config

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+namespace octavo::device {
+
+/// Threads this process may keep busy: the CPUs of its affinity mask, at most the CPU quota of its
+/// cgroup (v2 `cpu.max`, v1 `cpu.cfs_quota_us`) rounded up; at least 1.
+int default_num_threads();
+
+/// Memory of the machine as this process may use it: the smaller of MemTotal and the limits of its
+/// cgroup and that cgroup's ancestors.
+size_t memory_limit_bytes();
+
+/// What is free of it now: the smaller of MemAvailable and, in each such cgroup, limit minus usage
+/// (page cache that can be dropped counts as free).
+size_t available_memory_bytes();
+
+namespace internal {
+/// The number behind `key` in the `Key:   123 kB` lines of /proc/meminfo, in bytes; 0 if absent.
+size_t meminfo_bytes(std::string_view text, std::string_view key);
+/// CPUs that a v2 `cpu.max` line ("max 100000", "150000 100000") allows, rounded up; 0 = no limit.
+int cpus_of_cpu_max(std::string_view line);
+/// The path behind `controller` in /proc/self/cgroup ("" selects the v2 line `0::/path`); "" if
+/// absent.
+std::string_view cgroup_path(std::string_view text, std::string_view controller);
+}  // namespace internal
+
+}  // namespace octavo::device

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "base/result.h"
+#include "config/config.h"
+#include "engine/engine.h"
+
+namespace octavo::engine {
+
+/// What the plan has to know about model and machine.
+struct PlanInputs {
+  int64_t model_max_model_len = 0;  // derived from the model's config
+  int64_t vocab_size = 0;
+  size_t kv_block_bytes = 0;              // per block of the configured size, all layers
+  size_t weight_bytes = 0;                // resident already
+  size_t memory_limit_bytes = 0;          // what the process may use
+  size_t available_memory_bytes = 0;      // what is free of it now
+  bool allow_long_max_model_len = false;  // VLLM_ALLOW_LONG_MAX_MODEL_LEN
+  /// Activations, logits and scratch for these limits.
+  std::function<size_t(int64_t max_num_batched_tokens, int64_t max_num_seqs, int64_t max_model_len)>
+      activation_bytes;
+};
+
+/// Resolves limits (contract/scheduler.md section 1, design.md section 8) and computes the memory
+/// plan before anything is taken. Fills the numeric fields of EngineInfo; the rest is the model's.
+/// Errors are start-up errors: kInvalidArgument names the flag, kOverloaded carries the phrases of
+/// contract/logging.md section 5.
+Result<EngineInfo> plan_engine(const config::EngineConfig& config, const PlanInputs& inputs);
+
+/// Sets kv_cache_size_tokens and kv_cache_max_concurrency from the other fields.
+void fill_capacity(EngineInfo& info);
+
+/// The start-up lines of contract/logging.md section 2, rows 4, 5, 12 to 14, and the memory plan.
+void log_plan(const config::EngineConfig& config, const PlanInputs& inputs, const EngineInfo& info);
+
+/// GiB rounded to two decimals, without padding: "1.5", "0.0".
+std::string format_gib(size_t bytes);
+/// 1234567 -> "1,234,567".
+std::string format_thousands(int64_t value);
+
+}  // namespace octavo::engine

@@ -1,0 +1,197 @@
+#include "engine/runner/decoder_runner.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace octavo::engine {
+
+DecoderRunner::DecoderRunner(const RunnerOptions& options, std::unique_ptr<model::Model> model,
+                             std::unique_ptr<device::ThreadPool> pool,
+                             std::unique_ptr<device::Workspace> workspace)
+    : options_(options),
+      pool_(std::move(pool)),
+      workspace_(std::move(workspace)),
+      model_(std::move(model)),
+      vocab_size_(model_->info().vocab_size),
+      // Not zeroed: pages are taken when the first step of that many rows writes them.
+      logits_(std::make_unique_for_overwrite<float[]>(
+          static_cast<size_t>(options.max_logits_rows * vocab_size_))),
+      scratch_(static_cast<size_t>(pool_->num_threads())) {}
+
+size_t DecoderRunner::buffer_bytes(int64_t max_logits_rows, int64_t vocab_size, int num_threads) {
+  return static_cast<size_t>(max_logits_rows * vocab_size) * sizeof(float) +
+         SamplerScratch::bytes(vocab_size) * static_cast<size_t>(num_threads);
+}
+
+Status DecoderRunner::warm_up() {
+  model::ForwardBatch batch;
+  batch.token_ids = {0};
+  batch.positions = {0};
+  batch.slot_mapping = {int64_t{kNullBlock} * options_.block_size};
+  batch.query_start_loc = {0, 1};
+  batch.seq_lens = {1};
+  batch.block_tables = {kNullBlock};
+  batch.max_blocks_per_seq = 1;
+  batch.logits_rows = {0};
+  kernels::KernelContext ctx{*pool_, *workspace_};
+  return model_->forward(ctx, batch, {logits_.get(), static_cast<size_t>(vocab_size_)});
+}
+
+Status DecoderRunner::execute(const StepBatch& batch, RunnerOutput& output) {
+  forget_and_meet(batch);
+  output.results.clear();
+  output.results.resize(batch.sequences.size());
+  if (batch.sequences.empty()) return {};
+  build_forward_batch(batch);
+  CHECK_LE(static_cast<int64_t>(rows_.size()), options_.max_logits_rows);
+
+  kernels::KernelContext ctx{*pool_, *workspace_};
+  const auto num_rows = static_cast<int64_t>(rows_.size());
+  OCTAVO_TRY(model_->forward(ctx, forward_batch_,
+                             {logits_.get(), static_cast<size_t>(num_rows * vocab_size_)}));
+  const auto process = [&](int64_t begin, int64_t end, int thread_index) {
+    for (int64_t row = begin; row < end; ++row) {
+      process_row(static_cast<size_t>(row), scratch_[static_cast<size_t>(thread_index)], output);
+    }
+  };
+  if (num_rows == 1) {
+    process(0, 1, 0);
+  } else if (num_rows > 1) {
+    pool_->parallel_for(num_rows, 1, process);
+  }
+  accept_results(batch, output);
+  return {};
+}
+
+void DecoderRunner::forget_and_meet(const StepBatch& batch) {
+  for (const RequestId id : batch.ended) states_.erase(id);
+  for (const NewSequence& added : batch.added) {
+    SequenceState state{
+        .tokens = added.prompt,
+        .num_prompt_tokens = static_cast<int32_t>(added.prompt.size()),
+        .blocks = {},
+        .sampling = SamplingState(added.sampling, added.prompt, added.eos_token_id, added.seed,
+                                  added.constraint),
+        .prompt_logprobs = {},
+    };
+    if (added.sampling.prompt_logprobs) state.prompt_logprobs.resize(added.prompt.size());
+    CHECK(states_.try_emplace(added.id, std::move(state)).second);
+  }
+}
+
+void DecoderRunner::build_forward_batch(const StepBatch& batch) {
+  model::ForwardBatch& out = forward_batch_;
+  out.token_ids.clear();
+  out.positions.clear();
+  out.slot_mapping.clear();
+  out.query_start_loc.assign(1, 0);
+  out.seq_lens.clear();
+  out.logits_rows.clear();
+  rows_.clear();
+  batch_states_.clear();
+  size_t max_blocks = 0;
+  for (const ScheduledSequence& scheduled : batch.sequences) {
+    SequenceState& state = states_.at(scheduled.id);
+    if (scheduled.replaces_blocks) state.blocks.clear();
+    const auto first = batch.block_ids.begin() + scheduled.first_block;
+    state.blocks.insert(state.blocks.end(), first, first + scheduled.num_blocks);
+    max_blocks = std::max(max_blocks, state.blocks.size());
+    add_logits_rows(batch_states_.size(), scheduled, state);
+    add_tokens(scheduled, state);
+    batch_states_.push_back(&state);
+  }
+  out.max_blocks_per_seq = static_cast<int64_t>(max_blocks);
+  out.block_tables.assign(batch_states_.size() * max_blocks, kNoBlock);
+  for (size_t i = 0; i < batch_states_.size(); ++i) {
+    std::ranges::copy(batch_states_[i]->blocks,
+                      out.block_tables.begin() + static_cast<ptrdiff_t>(i * max_blocks));
+  }
+}
+
+void DecoderRunner::add_tokens(const ScheduledSequence& scheduled, const SequenceState& state) {
+  const int32_t end = scheduled.num_computed_tokens + scheduled.num_tokens;
+  CHECK_LE(end, static_cast<int32_t>(state.tokens.size()));
+  for (int32_t position = scheduled.num_computed_tokens; position < end; ++position) {
+    forward_batch_.token_ids.push_back(state.tokens[position]);
+    forward_batch_.positions.push_back(position);
+    const int64_t block = state.blocks.at(static_cast<size_t>(position / options_.block_size));
+    forward_batch_.slot_mapping.push_back(block * options_.block_size +
+                                          position % options_.block_size);
+  }
+  forward_batch_.query_start_loc.push_back(static_cast<int32_t>(forward_batch_.token_ids.size()));
+  forward_batch_.seq_lens.push_back(end);
+}
+
+void DecoderRunner::add_logits_rows(size_t index, const ScheduledSequence& scheduled,
+                                    const SequenceState& state) {
+  const auto first_row = static_cast<int32_t>(forward_batch_.token_ids.size());
+  const int32_t begin = scheduled.num_computed_tokens;
+  const int32_t end = begin + scheduled.num_tokens;
+  if (!state.prompt_logprobs.empty() && !state.prompt_logprobs_sent) {
+    // The logits at a position score the token after it.
+    for (int32_t position = begin; position < std::min(end, state.num_prompt_tokens - 1);
+         ++position) {
+      if (state.prompt_logprobs[position + 1]) continue;  // done before a preemption
+      forward_batch_.logits_rows.push_back(first_row + position - begin);
+      rows_.push_back({index, position + 1});
+    }
+  }
+  if (scheduled.samples) {
+    forward_batch_.logits_rows.push_back(first_row + scheduled.num_tokens - 1);
+    rows_.push_back({index, -1});
+  }
+}
+
+void DecoderRunner::process_row(size_t row, SamplerScratch& scratch, RunnerOutput& output) {
+  const LogitsRow& wanted = rows_[row];
+  const std::span<float> logits(logits_.get() + row * static_cast<size_t>(vocab_size_),
+                                static_cast<size_t>(vocab_size_));
+  SequenceState& state = *batch_states_[wanted.sequence];
+  if (wanted.prompt_position >= 0) {
+    // Rows of one sequence may be on several threads; each writes its own entry. An unusable row
+    // stays empty, which accept_results sees.
+    if (!scan_row(logits).is_valid) return;
+    state.prompt_logprobs[wanted.prompt_position] =
+        token_logprobs(logits, state.tokens[wanted.prompt_position],
+                       *state.sampling.params().prompt_logprobs, scratch.candidates);
+    return;
+  }
+  RunnerResult& result = output.results[wanted.sequence];
+  SampledToken sampled = sample_token(logits, state.sampling, scratch);
+  if (!sampled.error.empty()) {
+    result.error = std::move(sampled.error);
+    return;
+  }
+  result.token_ids.push_back(sampled.token);
+  if (sampled.logprobs) result.logprobs.push_back(std::move(*sampled.logprobs));
+}
+
+void DecoderRunner::accept_results(const StepBatch& batch, RunnerOutput& output) {
+  for (const LogitsRow& row : rows_) {
+    if (row.prompt_position < 0) continue;
+    if (!batch_states_[row.sequence]->prompt_logprobs[row.prompt_position]) {
+      output.results[row.sequence].error = "the model produced logits that are not numbers";
+    }
+  }
+  for (size_t i = 0; i < batch.sequences.size(); ++i) {
+    SequenceState& state = *batch_states_[i];
+    RunnerResult& result = output.results[i];
+    if (!result.error.empty()) {
+      result.token_ids.clear();
+      result.logprobs.clear();
+      continue;
+    }
+    for (const TokenId token : result.token_ids) {
+      state.tokens.push_back(token);
+      state.sampling.accept(token);
+    }
+    if (!result.token_ids.empty() && !state.prompt_logprobs.empty() &&
+        !state.prompt_logprobs_sent) {
+      state.prompt_logprobs_sent = true;
+      result.prompt_logprobs = std::move(state.prompt_logprobs);
+    }
+  }
+}
+
+}  // namespace octavo::engine

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "device/memory.h"
+#include "device/thread_pool.h"
+#include "engine/runner/model_runner.h"
+#include "engine/sampling/sampler.h"
+#include "model/model.h"
+
+namespace octavo::engine {
+
+struct RunnerOptions {
+  int64_t block_size = 16;
+  int64_t max_num_batched_tokens = 512;
+  int64_t max_logits_rows = 128 + 64;
+};
+
+/// Runs a decoder: flattens a scheduled batch, asks the model for the logits it needs (one row per
+/// sequence that reaches its last known token, one per prompt position with wanted logprobs), and
+/// samples the rows on the pool's threads.
+class DecoderRunner final : public ModelRunner {
+ public:
+  /// `model` has its KV and activations reserved; `pool` outlives the runner.
+  DecoderRunner(const RunnerOptions& options, std::unique_ptr<model::Model> model,
+                std::unique_ptr<device::ThreadPool> pool,
+                std::unique_ptr<device::Workspace> workspace);
+
+  Status execute(const StepBatch& batch, RunnerOutput& output) override;
+  Status warm_up() override;
+
+  /// Bytes beyond the model's own: logits and sampling scratch.
+  static size_t buffer_bytes(int64_t max_logits_rows, int64_t vocab_size, int num_threads);
+
+ private:
+  struct SequenceState {
+    std::vector<TokenId> tokens;
+    int32_t num_prompt_tokens = 0;
+    std::vector<BlockId> blocks;
+    SamplingState sampling;
+    std::vector<std::optional<TokenLogprobs>> prompt_logprobs;
+    bool prompt_logprobs_sent = false;
+  };
+  /// What a row of logits is for.
+  struct LogitsRow {
+    size_t sequence = 0;           // index in the batch
+    int32_t prompt_position = -1;  // of the token to score; -1 = sample
+  };
+  void forget_and_meet(const StepBatch& batch);
+  void build_forward_batch(const StepBatch& batch);
+  void add_tokens(const ScheduledSequence& scheduled, const SequenceState& state);
+  void add_logits_rows(size_t index, const ScheduledSequence& scheduled,
+                       const SequenceState& state);
+  void process_row(size_t row, SamplerScratch& scratch, RunnerOutput& output);
+  void accept_results(const StepBatch& batch, RunnerOutput& output);
+
+  RunnerOptions options_;
+  std::unique_ptr<device::ThreadPool> pool_;
+  std::unique_ptr<device::Workspace> workspace_;
+  std::unique_ptr<model::Model> model_;
+  int64_t vocab_size_;
+  std::unordered_map<RequestId, SequenceState> states_;
+  std::vector<SequenceState*> batch_states_;  // of the current batch
+  model::ForwardBatch forward_batch_;
+  std::vector<LogitsRow> rows_;
+  std::unique_ptr<float[]> logits_;      // [max_logits_rows, vocab_size]
+  std::vector<SamplerScratch> scratch_;  // one per thread
+};
+
+}  // namespace octavo::engine

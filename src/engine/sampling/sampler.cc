@@ -1,0 +1,186 @@
+#include "engine/sampling/sampler.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/random.h"
+
+namespace octavo::engine {
+namespace {
+
+constexpr size_t kSumChunk = 64;
+// Below this a temperature means greedy, as in vLLM; dividing by it would overflow.
+constexpr float kGreedyTemperature = 1e-5f;
+
+float log_sum_exp(std::span<const float> row, float max) {
+  return max + static_cast<float>(std::log(sum_of_exp(row, max)));
+}
+
+/// First index at which the running sum of weights exceeds `target`; the last one with weight if
+/// rounding lets the sum fall short.
+template <class WeightOf>
+size_t find_by_weight(size_t count, double target, WeightOf weight_of) {
+  double sum = 0.0;
+  size_t last = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const double weight = weight_of(i);
+    if (weight <= 0.0) continue;
+    sum += weight;
+    last = i;
+    if (sum > target) break;
+  }
+  return last;
+}
+
+/// Draws from all weights in order of id: chunk sums first, then inside one chunk.
+TokenId draw_from_weights(std::span<const float> weights, double uniform,
+                          std::vector<double>& sums) {
+  sums.clear();
+  double total = 0.0;
+  for (size_t begin = 0; begin < weights.size(); begin += kSumChunk) {
+    const size_t end = std::min(begin + kSumChunk, weights.size());
+    std::array<double, 4> lanes{};
+    for (size_t i = begin; i < end; ++i) lanes[i % 4] += weights[i];
+    sums.push_back((lanes[0] + lanes[1]) + (lanes[2] + lanes[3]));
+    total += sums.back();
+  }
+  double target = uniform * total;
+  size_t chunk = 0;
+  size_t last_with_weight = 0;
+  for (; chunk < sums.size(); ++chunk) {
+    if (sums[chunk] > 0.0) last_with_weight = chunk;
+    if (target < sums[chunk]) break;
+    target -= sums[chunk];
+  }
+  chunk = chunk < sums.size() ? chunk : last_with_weight;
+  const size_t begin = chunk * kSumChunk;
+  const size_t count = std::min(kSumChunk, weights.size() - begin);
+  return static_cast<TokenId>(
+      begin + find_by_weight(count, target, [&](size_t i) { return weights[begin + i]; }));
+}
+
+/// Cuts sorted candidates (values are weights) to the smallest head whose sum reaches
+/// `top_p * total`. False: the candidates given do not reach it.
+bool cut_to_nucleus(std::vector<Candidate>& candidates, size_t count, double threshold) {
+  double sum = 0.0;
+  for (size_t i = 0; i < count; ++i) {
+    sum += candidates[i].value;
+    if (sum >= threshold) {
+      candidates.resize(i + 1);
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Leaves in `candidates` the nucleus of `weights`, descending. Sorts only as much as needed.
+void find_nucleus(std::span<const float> weights, float top_p, std::vector<Candidate>& candidates) {
+  double total = 0.0;
+  for (const float weight : weights) total += weight;
+  // All tokens below this together weigh less than 1 - top_p, so none is in the nucleus. Half of
+  // it, to stay clear of rounding.
+  const auto cutoff =
+      static_cast<float>(0.5 * (1.0 - top_p) * total / static_cast<double>(weights.size()));
+  candidates.clear();
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (weights[i] >= cutoff && weights[i] > 0.0f) {
+      candidates.push_back({weights[i], static_cast<TokenId>(i)});
+    }
+  }
+  const double threshold = static_cast<double>(top_p) * total;
+  for (size_t count = 64; count < candidates.size(); count *= 8) {
+    const auto middle = candidates.begin() + static_cast<ptrdiff_t>(count);
+    std::nth_element(candidates.begin(), middle, candidates.end(), ranks_before);
+    std::sort(candidates.begin(), middle, ranks_before);
+    if (cut_to_nucleus(candidates, count, threshold)) return;
+  }
+  std::ranges::sort(candidates, ranks_before);
+  cut_to_nucleus(candidates, candidates.size(), threshold);
+}
+
+}  // namespace
+
+double uniform_at(uint64_t seed, int32_t position) {
+  const auto bits = philox4x32({static_cast<uint32_t>(position), 0, 0, 0},
+                               {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
+  const uint64_t mantissa = (uint64_t{bits[0]} << 32 | bits[1]) >> 11;
+  return (static_cast<double>(mantissa) + 0.5) * 0x1p-53;
+}
+
+TokenLogprobs token_logprobs(std::span<const float> row, TokenId token, int32_t num_top,
+                             std::vector<Candidate>& scratch) {
+  const float norm = log_sum_exp(row, scan_row(row).max);
+  TokenLogprobs out;
+  out.chosen = {token, row[token] - norm, count_at_least(row, row[token])};
+  const int64_t count = num_top < 0 ? static_cast<int64_t>(row.size()) : num_top;
+  largest_of_row(row, count, scratch);
+  out.top.reserve(scratch.size());
+  for (const Candidate& candidate : scratch) {
+    out.top.push_back(
+        {candidate.token, candidate.value - norm, static_cast<int32_t>(out.top.size()) + 1});
+  }
+  return out;
+}
+
+TokenId draw_token(std::span<const float> row, const RowScan& scan, const SamplingParams& params,
+                   double uniform, SamplerScratch& scratch) {
+  const float inverse_temperature = 1.0f / params.temperature;
+  const bool has_top_p = params.top_p < 1.0f;
+  auto& candidates = scratch.candidates;
+  if (params.top_k > 0 && static_cast<size_t>(params.top_k) < row.size()) {
+    largest_of_row(row, params.top_k, candidates);
+    double total = 0.0;
+    for (Candidate& candidate : candidates) {
+      float weight;
+      exp_of_row({&candidate.value, 1}, scan.max, inverse_temperature, {&weight, 1});
+      candidate.value = weight >= params.min_p ? weight : 0.0f;
+      total += candidate.value;
+    }
+    if (has_top_p) {
+      cut_to_nucleus(candidates, candidates.size(), static_cast<double>(params.top_p) * total);
+    }
+  } else {
+    scratch.weights.resize(row.size());
+    exp_of_row(row, scan.max, inverse_temperature, scratch.weights);
+    if (params.min_p > 0.0f) {
+      for (float& weight : scratch.weights) weight = weight >= params.min_p ? weight : 0.0f;
+    }
+    if (!has_top_p) return draw_from_weights(scratch.weights, uniform, scratch.sums);
+    find_nucleus(scratch.weights, params.top_p, candidates);
+  }
+  double total = 0.0;
+  for (const Candidate& candidate : candidates) total += candidate.value;
+  return candidates[find_by_weight(candidates.size(), uniform * total,
+                                   [&](size_t i) { return candidates[i].value; })]
+      .token;
+}
+
+SampledToken sample_token(std::span<float> row, const SamplingState& state,
+                          SamplerScratch& scratch) {
+  RowScan scan = scan_row(row);
+  if (!scan.is_valid) return {.error = "the model produced logits that are not numbers"};
+  const SamplingParams& params = state.params();
+  std::span<const float> raw = row;
+  if (state.changes_logits()) {
+    if (params.logprobs) {
+      scratch.raw.assign(row.begin(), row.end());
+      raw = scratch.raw;
+    }
+    state.apply(row, scratch.mask);
+    scan = scan_row(row);
+    if (!scan.is_valid) return {.error = "the request's constraints leave no token to choose"};
+  }
+  SampledToken out;
+  out.token = scan.argmax;
+  if (params.temperature >= kGreedyTemperature && params.top_k != 1) {
+    const double uniform = uniform_at(state.seed(), state.num_output_tokens());
+    out.token = draw_token(row, scan, params, uniform, scratch);
+  }
+  if (params.logprobs) {
+    out.logprobs = token_logprobs(raw, out.token, *params.logprobs, scratch.candidates);
+  }
+  return out;
+}
+
+}  // namespace octavo::engine

@@ -1,0 +1,272 @@
+#include "kernels/attention/attention.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "base/check.h"
+#include "kernels/attention/attention_params.h"
+#include "kernels/variants.h"
+
+namespace octavo::kernels {
+namespace {
+
+constexpr auto kAttention = std::to_array<Variant<const AttentionKernels*>>({
+    {Isa::kAvx512, avx512::kAttentionBf16Dot, Needs::kFastBf16Dot},
+    {Isa::kAvx512, avx512::kAttention},
+    {Isa::kAvx2, avx2::kAttention},
+    {Isa::kGeneric, generic::kAttention},
+});
+
+/// Rows (queries times heads of a group) a tile aims at: its scores take 64 KiB, well inside L2, and
+/// each page of K and V is read once per tile.
+constexpr int64_t kTileRows = 64;
+/// Tasks per thread from which sharing out whole tiles balances well enough.
+constexpr int64_t kTasksPerThread = 4;
+
+int64_t queries_per_tile(int64_t group) {
+  const int64_t queries = std::max<int64_t>(kTileRows / group, 1);
+  return queries >= 16 ? queries / 16 * 16 : queries;
+}
+
+int64_t max_tile_rows(int64_t num_heads) { return std::max(kTileRows, num_heads); }
+
+size_t round_up_64(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+size_t state_bytes(int64_t rows, int64_t head_dim) {
+  return static_cast<size_t>(rows) *
+         static_cast<size_t>(2 + attention_row_floats(head_dim)) * sizeof(float) + 64 * 3;
+}
+
+size_t scratch_bytes(int64_t rows, int64_t head_dim) {
+  const auto r = static_cast<size_t>(rows);
+  return round_up_64(r * static_cast<size_t>(head_dim) * 4) + r * kAttentionChunkKeys * (4 + 2);
+}
+
+/// Cuts a state of `rows` rows out of memory of state_bytes.
+AttentionState place_state(std::byte* at, int64_t rows) {
+  const size_t scalars = round_up_64(static_cast<size_t>(rows) * sizeof(float));
+  return {reinterpret_cast<float*>(at), reinterpret_cast<float*>(at + scalars),
+          reinterpret_cast<float*>(at + 2 * scalars)};
+}
+
+void reset_state(const AttentionState& state, int64_t rows) {
+  std::fill_n(state.m, rows, -std::numeric_limits<float>::infinity());
+  std::fill_n(state.l, rows, 0.0f);
+}
+
+/// Memory of one thread.
+struct ThreadMemory {
+  AttentionScratch scratch;
+  AttentionState state, chunk;
+};
+
+ThreadMemory place_memory(std::byte* at, int64_t rows, int64_t head_dim) {
+  ThreadMemory memory;
+  const auto r = static_cast<size_t>(rows);
+  memory.scratch.q = at;
+  at += round_up_64(r * static_cast<size_t>(head_dim) * 4);
+  memory.scratch.scores = reinterpret_cast<float*>(at);
+  at += r * kAttentionChunkKeys * 4;
+  memory.scratch.weights = at;
+  at += r * kAttentionChunkKeys * 2;
+  memory.state = place_state(at, rows);
+  memory.chunk = place_state(at + round_up_64(state_bytes(rows, head_dim)), rows);
+  return memory;
+}
+
+size_t thread_bytes(int64_t rows, int64_t head_dim) {
+  return round_up_64(scratch_bytes(rows, head_dim)) + 2 * round_up_64(state_bytes(rows, head_dim));
+}
+
+/// One task's input: a tile of queries and the chunks of keys it sees.
+struct Job {
+  AttentionTile tile;
+  int64_t chunk_begin, chunk_end;
+};
+
+/// Tiles of a step, counted off without a list: sequences' tiles one after another, heads innermost.
+class Plan {
+ public:
+  Plan(const AttentionBatch& batch, const AttentionParams& params, const KvLayer& layer)
+      : batch_(batch), window_(params.sliding_window), num_kv_heads_(layer.num_kv_heads),
+        tile_queries_(queries_per_tile(params.num_heads / layer.num_kv_heads)) {
+    for (int64_t s = 0; s < batch.num_seqs; ++s) {
+      check_sequence(s, layer.num_pages);
+      num_query_tiles_ += tiles_of(s);
+      max_chunks_ = std::max(max_chunks_, (batch.seq_lens[s] - 1) / kAttentionChunk + 1);
+    }
+  }
+
+  int64_t num_jobs() const { return num_query_tiles_ * num_kv_heads_; }
+  int64_t max_chunks() const { return max_chunks_; }
+
+  /// Calls f(job index, job) for jobs [begin, end).
+  template <class F>
+  void for_jobs(int64_t begin, int64_t end, F f) const {
+    int64_t index = begin;
+    int64_t first = 0;  // job of sequence s
+    for (int64_t s = 0; s < batch_.num_seqs && index < end; ++s) {
+      const int64_t jobs = tiles_of(s) * num_kv_heads_;
+      for (; index < std::min(first + jobs, end); ++index) f(index, job(s, index - first));
+      first += jobs;
+    }
+  }
+
+ private:
+  int64_t queries_of(int64_t s) const {
+    return batch_.query_start_loc[s + 1] - batch_.query_start_loc[s];
+  }
+  int64_t tiles_of(int64_t s) const { return (queries_of(s) + tile_queries_ - 1) / tile_queries_; }
+
+  void check_sequence(int64_t s, int64_t num_pages) const {
+    const int64_t len = batch_.seq_lens[s];
+    CHECK_GE(queries_of(s), 0);
+    CHECK_GE(len, queries_of(s));
+    const int64_t blocks = (len + batch_.block_size - 1) / batch_.block_size;
+    CHECK_LE(blocks, batch_.max_blocks_per_seq);
+    const int64_t num_blocks = num_pages / (batch_.block_size / kPageTokens);
+    for (int64_t b = 0; b < blocks; ++b) {
+      const int32_t block = batch_.block_tables[s * batch_.max_blocks_per_seq + b];
+      CHECK(block < num_blocks);
+      // Blocks that slid out of the window may have been given back.
+      CHECK(block >= 0 || (window_ > 0 && (b + 1) * batch_.block_size <= first_key(s)));
+    }
+  }
+
+  /// First key that the sequence's first query sees.
+  int64_t first_key(int64_t s) const {
+    return std::max<int64_t>(batch_.seq_lens[s] - queries_of(s) - window_ + 1, 0);
+  }
+
+  Job job(int64_t s, int64_t local) const {
+    const int64_t first_query = local / num_kv_heads_ * tile_queries_;
+    Job job;
+    job.tile.block_table = batch_.block_tables + s * batch_.max_blocks_per_seq;
+    job.tile.pages_per_block = batch_.block_size / kPageTokens;
+    job.tile.kv_head = local % num_kv_heads_;
+    job.tile.token = batch_.query_start_loc[s] + first_query;
+    job.tile.position = batch_.seq_lens[s] - queries_of(s) + first_query;
+    job.tile.num_queries = std::min(queries_of(s) - first_query, tile_queries_);
+    const int64_t first =
+        window_ > 0 ? std::max<int64_t>(job.tile.position - window_ + 1, 0) : 0;
+    job.chunk_begin = first / kAttentionChunk;
+    job.chunk_end = (job.tile.position + job.tile.num_queries - 1) / kAttentionChunk + 1;
+    return job;
+  }
+
+  const AttentionBatch& batch_;
+  int64_t window_;
+  int64_t num_kv_heads_;
+  int64_t tile_queries_;
+  int64_t num_query_tiles_ = 0;
+  int64_t max_chunks_ = 0;
+};
+
+/// Whole tiles as tasks: chunks are joined as they come.
+void run_tiles(const KernelContext& ctx, const AttentionKernels& kernels,
+               const AttentionCall& call, const Plan& plan, std::byte* memory, int64_t tile_rows) {
+  const size_t bytes = thread_bytes(tile_rows, call.head_dim);
+  ctx.pool.parallel_for(plan.num_jobs(), 1, [&](int64_t begin, int64_t end, int thread) {
+    const ThreadMemory mine =
+        place_memory(memory + static_cast<size_t>(thread) * bytes, tile_rows, call.head_dim);
+    plan.for_jobs(begin, end, [&](int64_t, const Job& job) {
+      const int64_t rows = job.tile.num_queries * call.group;
+      kernels.load_queries(call, job.tile, mine.scratch);
+      reset_state(mine.state, rows);
+      for (int64_t chunk = job.chunk_begin; chunk < job.chunk_end; ++chunk) {
+        kernels.run_chunk(call, job.tile, chunk, mine.scratch, mine.chunk);
+        kernels.merge(rows, call.head_dim, mine.state, mine.chunk);
+      }
+      kernels.finish(call, job.tile, mine.state);
+    });
+  });
+}
+
+/// Few tiles with many chunks (a decode step of few sequences): each chunk is a task of its own, the
+/// results are joined in the same order afterwards.
+void run_split(const KernelContext& ctx, const AttentionKernels& kernels,
+               const AttentionCall& call, const Plan& plan, std::byte* memory, int64_t tile_rows) {
+  const int64_t max_chunks = plan.max_chunks();
+  const size_t bytes = thread_bytes(tile_rows, call.head_dim);
+  const size_t part_bytes = round_up_64(state_bytes(tile_rows, call.head_dim));
+  std::byte* const parts = ctx.workspace.take(
+      part_bytes * static_cast<size_t>(plan.num_jobs() * max_chunks));
+  const auto part = [&](int64_t job, int64_t chunk) {
+    return place_state(parts + static_cast<size_t>(job * max_chunks + chunk) * part_bytes,
+                       tile_rows);
+  };
+  ctx.pool.parallel_for(
+      plan.num_jobs() * max_chunks, 1, [&](int64_t begin, int64_t, int thread) {
+        const ThreadMemory mine =
+            place_memory(memory + static_cast<size_t>(thread) * bytes, tile_rows, call.head_dim);
+        const int64_t index = begin / max_chunks;
+        const int64_t chunk = begin % max_chunks;
+        plan.for_jobs(index, index + 1, [&](int64_t, const Job& job) {
+          if (chunk < job.chunk_begin || chunk >= job.chunk_end) return;
+          kernels.load_queries(call, job.tile, mine.scratch);
+          kernels.run_chunk(call, job.tile, chunk, mine.scratch, part(index, chunk));
+        });
+      });
+  const ThreadMemory mine = place_memory(memory, tile_rows, call.head_dim);
+  plan.for_jobs(0, plan.num_jobs(), [&](int64_t index, const Job& job) {
+    const int64_t rows = job.tile.num_queries * call.group;
+    reset_state(mine.state, rows);
+    for (int64_t chunk = job.chunk_begin; chunk < job.chunk_end; ++chunk) {
+      kernels.merge(rows, call.head_dim, mine.state, part(index, chunk));
+    }
+    kernels.finish(call, job.tile, mine.state);
+  });
+}
+
+}  // namespace
+
+void attention(const KernelContext& ctx, float* out, int64_t out_stride, const float* q,
+               int64_t q_stride, const KvLayer& layer, const AttentionBatch& batch,
+               const AttentionParams& params) {
+  CHECK_EQ(layer.head_dim % 2, 0);
+  CHECK_EQ(batch.block_size % kPageTokens, 0);
+  CHECK_EQ(params.num_heads % layer.num_kv_heads, 0);
+  AttentionCall call;
+  call.kv = layer.data;
+  call.page_bytes = kv_page_bytes(layer.dtype, layer.num_kv_heads, layer.head_dim);
+  call.head_bytes = kv_page_bytes(layer.dtype, 1, layer.head_dim);
+  call.v_offset = call.head_bytes / 2;
+  call.head_dim = layer.head_dim;
+  call.group = params.num_heads / layer.num_kv_heads;
+  call.scale = params.scale;
+  call.softcap = params.softcap;
+  call.sliding_window = params.sliding_window;
+  call.q = q;
+  call.q_stride = q_stride;
+  call.out = out;
+  call.out_stride = out_stride;
+
+  const AttentionKernels& kernels = pick(kAttention)[static_cast<size_t>(layer.dtype)];
+  const Plan plan(batch, params, layer);
+  const int num_threads = ctx.pool.num_threads();
+  // A task of the split form has one query: its parts stay small.
+  const bool split = batch.num_seqs > 0 && batch.query_start_loc[batch.num_seqs] == batch.num_seqs &&
+                     plan.max_chunks() > 1 && num_threads > 1 &&
+                     plan.num_jobs() < kTasksPerThread * num_threads;
+  const int64_t tile_rows = split ? call.group : max_tile_rows(params.num_heads);
+  const size_t mark = ctx.workspace.mark();
+  std::byte* const memory = ctx.workspace.take(thread_bytes(tile_rows, call.head_dim) *
+                                               static_cast<size_t>(num_threads));
+  (split ? run_split : run_tiles)(ctx, kernels, call, plan, memory, tile_rows);
+  ctx.workspace.reset(mark);
+}
+
+size_t attention_workspace_bytes(int64_t num_tokens, int64_t num_heads, int64_t head_dim,
+                                 int64_t max_model_len, int num_threads) {
+  const int64_t rows = max_tile_rows(num_heads);
+  const int64_t chunks = (std::max<int64_t>(max_model_len, 1) - 1) / kAttentionChunk + 1;
+  // In the split form a sequence has num_kv_heads jobs of num_heads / num_kv_heads rows.
+  const int64_t jobs =
+      std::min<int64_t>(kTasksPerThread * num_threads, num_tokens * num_heads);
+  const int64_t group = num_heads;  // at most
+  return thread_bytes(rows, head_dim) * static_cast<size_t>(num_threads) +
+         round_up_64(state_bytes(group, head_dim)) * static_cast<size_t>(jobs * chunks);
+}
+
+}  // namespace octavo::kernels

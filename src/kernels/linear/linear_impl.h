@@ -1,0 +1,459 @@
+#pragma once
+
+#include "kernels/linear/linear_params.h"
+#include "kernels/simd/math.h"
+
+// The products, as templates over a Simd class `S`. In every tile each output has one chain of sums
+// along K, in the same order: its value does not depend on the tile (promise P1).
+
+namespace octavo::kernels {
+namespace {
+
+/// Stores a tile's row of one panel: bias first, then what `out` held.
+template <class S>
+__attribute__((always_inline)) inline void store_row(const LinearCall& call, int64_t row,
+                                                     int64_t panel, typename S::F sum) {
+  const int64_t column = panel * kPanelRows;
+  float* const out = call.out + row * call.out_stride + column;
+  const int64_t left = call.num_rows - column;
+  if (left >= kPanelRows) {
+    if (call.bias != nullptr) sum = S::add(sum, S::load(call.bias + column));
+    if (call.add) sum = S::add(S::load(out), sum);
+    S::store(out, sum);
+    return;
+  }
+  const int n = static_cast<int>(left);
+  if (call.bias != nullptr) sum = S::add(sum, S::load_n(call.bias + column, n));
+  if (call.add) sum = S::add(S::load_n(out, n), sum);
+  S::store_n(out, sum, n);
+}
+
+// ---- int8 dot: Q8_0, Q4_0, Q4_1 ----
+
+struct Q8_0 {
+  static constexpr size_t kBlockBytes = 32 + 512;
+  static constexpr int kZeroPoint = 128;
+  static constexpr bool kHasMin = false;
+  static constexpr bool kNibbles = false;
+};
+struct Q4_0 {
+  static constexpr size_t kBlockBytes = 32 + 256;
+  static constexpr int kZeroPoint = 8;
+  static constexpr bool kHasMin = false;
+  static constexpr bool kNibbles = true;
+};
+struct Q4_1 {
+  static constexpr size_t kBlockBytes = 64 + 256;
+  static constexpr int kZeroPoint = 0;
+  static constexpr bool kHasMin = true;
+  static constexpr bool kNibbles = true;
+};
+
+template <class S, class Q>
+__attribute__((always_inline)) inline typename S::I dot(typename S::I acc, typename S::I w,
+                                                        typename S::I x) {
+  return Q::kNibbles ? S::dpbusd_nibbles(acc, w, x) : S::dpbusd(acc, w, x);
+}
+
+template <class S, class Q, int MR, int NR>
+void int8_tile(const LinearCall& call, int64_t row, int64_t panel) {
+  using F = typename S::F;
+  using I = typename S::I;
+  F sum[MR][NR];
+#pragma GCC unroll 8
+  for (int m = 0; m < MR; ++m) {
+#pragma GCC unroll 8
+    for (int n = 0; n < NR; ++n) sum[m][n] = S::zero();
+  }
+  const std::byte* weight = call.weight + static_cast<size_t>(panel) * call.panel_bytes;
+  const auto* x = reinterpret_cast<const ActivationBlock*>(
+      call.x + static_cast<size_t>(row) * call.x_row_bytes);
+  const size_t x_stride = call.x_row_bytes / sizeof(ActivationBlock);
+  constexpr size_t kScales = Q::kHasMin ? 64 : 32;
+  const I nibble = S::iset1(0x0f0f0f0f);
+  const int64_t num_blocks = call.num_cols / kQuantBlock;
+  for (int64_t b = 0; b < num_blocks; ++b, weight += Q::kBlockBytes, ++x) {
+    I acc[MR][NR];
+#pragma GCC unroll 8
+    for (int m = 0; m < MR; ++m) {
+#pragma GCC unroll 8
+      for (int n = 0; n < NR; ++n) {
+        acc[m][n] = Q::kHasMin ? S::izero() : S::iset1(x[m * x_stride].c);
+      }
+    }
+#pragma GCC unroll 8
+    for (int l = 0; l < (Q::kNibbles ? 4 : 8); ++l) {
+      I low[NR], high[NR];
+#pragma GCC unroll 8
+      for (int n = 0; n < NR; ++n) {
+        low[n] = S::iload(weight + n * call.panel_bytes + kScales + 64 * l);
+        if constexpr (Q::kNibbles) {
+          high[n] = S::iand(S::template srl<4>(low[n]), nibble);
+          low[n] = S::iand(low[n], nibble);
+        }
+      }
+#pragma GCC unroll 8
+      for (int m = 0; m < MR; ++m) {
+        const int8_t* const q = x[m * x_stride].q;
+        const I first = S::bcast4(q + 4 * l);
+#pragma GCC unroll 8
+        for (int n = 0; n < NR; ++n) {
+          acc[m][n] = dot<S, Q>(acc[m][n], low[n], first);
+        }
+        if constexpr (Q::kNibbles) {
+          const I second = S::bcast4(q + 16 + 4 * l);
+#pragma GCC unroll 8
+          for (int n = 0; n < NR; ++n) {
+            acc[m][n] = dot<S, Q>(acc[m][n], high[n], second);
+          }
+        }
+      }
+    }
+#pragma GCC unroll 8
+    for (int n = 0; n < NR; ++n) {
+      const F d = S::load_f16(weight + n * call.panel_bytes);
+#pragma GCC unroll 8
+      for (int m = 0; m < MR; ++m) {
+        const F scale = S::mul(d, S::set1(x[m * x_stride].s));
+        sum[m][n] = S::fma(S::to_f(acc[m][n]), scale, sum[m][n]);
+      }
+      if constexpr (Q::kHasMin) {
+        const F min = S::load_f16(weight + n * call.panel_bytes + 32);
+#pragma GCC unroll 8
+        for (int m = 0; m < MR; ++m) {
+          sum[m][n] = S::fma(min, S::set1(x[m * x_stride].s_sum), sum[m][n]);
+        }
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int m = 0; m < MR; ++m) {
+#pragma GCC unroll 8
+    for (int n = 0; n < NR; ++n) store_row<S>(call, row + m, panel + n, sum[m][n]);
+  }
+}
+
+/// Quantises one row to int8 in blocks of 32, scale = max|x| / 127 (the rule of GGUF's Q8_0, with
+/// the scale kept in f32). A block that holds an infinity or a NaN gets the scale NaN: so do its sums.
+template <class S, class Q>
+void quantise_row(std::byte* out, const float* x, int64_t num_cols) {
+  using F = typename S::F;
+  using I = typename S::I;
+  auto* block = reinterpret_cast<ActivationBlock*>(out);
+  const I magnitude = S::iset1(0x7fffffff);
+  for (int64_t b = 0; b < num_cols / kQuantBlock; ++b, ++block, x += kQuantBlock) {
+    const F x0 = S::load(x);
+    const F x1 = S::load(x + 16);
+    // As integers the magnitudes order like the floats, with NaN above infinity.
+    const int32_t bits = S::ireduce_max(
+        S::imax(S::iand(S::as_i(x0), magnitude), S::iand(S::as_i(x1), magnitude)));
+    float largest;
+    __builtin_memcpy(&largest, &bits, 4);
+    float scale = largest / 127.0f;
+    float inverse = 127.0f / largest;
+    if (!(largest > 1e-35f)) {  // 127 / largest would overflow
+      inverse = 0.0f;
+      scale = 0.0f;
+    }
+    if (bits >= 0x7f800000) {
+      inverse = 0.0f;
+      scale = __builtin_nanf("");
+    }
+    const I q0 = S::round_i(S::mul(x0, S::set1(inverse)));
+    const I q1 = S::round_i(S::mul(x1, S::set1(inverse)));
+    S::store_low_bytes(block->q, q0);
+    S::store_low_bytes(block->q + 16, q1);
+    const int32_t sum = bits >= 0x7f800000 ? 0 : S::ireduce_add(S::iadd(q0, q1));
+    block->s = scale;
+    if constexpr (Q::kHasMin) {
+      block->s_sum = scale * static_cast<float>(sum);
+    } else {
+      block->c = -Q::kZeroPoint * sum;
+    }
+  }
+}
+
+// ---- bf16 dot ----
+
+template <class S, int MR, int NR>
+void bf16_tile(const LinearCall& call, int64_t row, int64_t panel) {
+  using F = typename S::F;
+  F sum[MR][NR];
+#pragma GCC unroll 8
+  for (int m = 0; m < MR; ++m) {
+#pragma GCC unroll 8
+    for (int n = 0; n < NR; ++n) sum[m][n] = S::zero();
+  }
+  const std::byte* weight = call.weight + static_cast<size_t>(panel) * call.panel_bytes;
+  const std::byte* x = call.x + static_cast<size_t>(row) * call.x_row_bytes;
+  const int64_t num_pairs = (call.num_cols + 1) / 2;
+  for (int64_t k = 0; k < num_pairs; ++k, weight += 64, x += S::kBf16Dot ? 4 : 8) {
+    if constexpr (S::kBf16Dot) {
+      typename S::I w[NR];
+#pragma GCC unroll 8
+      for (int n = 0; n < NR; ++n) w[n] = S::iload(weight + n * call.panel_bytes);
+#pragma GCC unroll 8
+      for (int m = 0; m < MR; ++m) {
+        const typename S::I pair = S::bcast4(x + m * call.x_row_bytes);
+#pragma GCC unroll 8
+        for (int n = 0; n < NR; ++n) sum[m][n] = S::dpbf16(sum[m][n], w[n], pair);
+      }
+    } else {
+      // Odd before even, as vdpbf16ps does. The second load of the weights costs less than the
+      // registers that would keep them.
+#pragma GCC unroll 2
+      for (int half = 1; half >= 0; --half) {
+        F w[NR];
+#pragma GCC unroll 8
+        for (int n = 0; n < NR; ++n) {
+          const typename S::I pair = S::iload(weight + n * call.panel_bytes);
+          w[n] = S::as_f(half == 1 ? S::iand(pair, S::iset1(static_cast<int32_t>(0xffff0000u)))
+                                   : S::template sll<16>(pair));
+        }
+#pragma GCC unroll 8
+        for (int m = 0; m < MR; ++m) {
+          float value;
+          __builtin_memcpy(&value, x + m * call.x_row_bytes + 4 * half, 4);
+#pragma GCC unroll 8
+          for (int n = 0; n < NR; ++n) sum[m][n] = S::fma(w[n], S::set1(value), sum[m][n]);
+        }
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int m = 0; m < MR; ++m) {
+#pragma GCC unroll 8
+    for (int n = 0; n < NR; ++n) store_row<S>(call, row + m, panel + n, sum[m][n]);
+  }
+}
+
+/// Rounds one row to bf16, padded to an even count with a zero: pairs for the dot instruction, f32
+/// where there is none.
+template <class S>
+void round_row_bf16(std::byte* out, const float* x, int64_t num_cols) {
+  const int64_t padded = (num_cols + 1) / 2 * 2;
+  for (int64_t i = 0; i < num_cols; i += 16) {
+    const int n = static_cast<int>(num_cols - i < 16 ? num_cols - i : 16);
+    const int stored = static_cast<int>(padded - i < 16 ? padded - i : 16);
+    const typename S::F v = n == 16 ? S::load(x + i) : S::load_n(x + i, n);
+    if constexpr (S::kBf16Dot) {
+      std::byte halves[32];
+      S::store_low_halves(halves, S::bf16_bits(v));
+      __builtin_memcpy(out + 2 * i, halves, static_cast<size_t>(2 * stored));
+    } else {
+      S::store_n(reinterpret_cast<float*>(out) + i, S::round_bf16(v), stored);
+    }
+  }
+}
+
+/// Rounds one row to f16 and back.
+template <class S>
+void round_row_f16(std::byte* out, const float* x, int64_t num_cols) {
+  auto* to = reinterpret_cast<float*>(out);
+  int64_t i = 0;
+  for (; i + 16 <= num_cols; i += 16) S::store(to + i, S::round_f16(S::load(x + i)));
+  if (i < num_cols) {
+    const int left = static_cast<int>(num_cols - i);
+    S::store_n(to + i, S::round_f16(S::load_n(x + i, left)), left);
+  }
+}
+
+// ---- f32 arithmetic on every format ----
+
+/// Widens kStep elements along K of one panel; `use(j, w)` gets the 16 weights of element j.
+struct WeightF32 {
+  static constexpr int kStep = 1;
+  static constexpr size_t kStepBytes = 64;
+  template <class S, class Use>
+  static __attribute__((always_inline)) inline void widen(const std::byte* p, Use use) {
+    use(0, S::load(reinterpret_cast<const float*>(p)));
+  }
+};
+struct WeightF16 {
+  static constexpr int kStep = 1;
+  static constexpr size_t kStepBytes = 32;
+  template <class S, class Use>
+  static __attribute__((always_inline)) inline void widen(const std::byte* p, Use use) {
+    use(0, S::load_f16(p));
+  }
+};
+struct WeightBF16 {
+  static constexpr int kStep = 2;
+  static constexpr size_t kStepBytes = 64;
+  template <class S, class Use>
+  static __attribute__((always_inline)) inline void widen(const std::byte* p, Use use) {
+    const typename S::I w = S::iload(p);
+    use(0, S::as_f(S::template sll<16>(w)));
+    use(1, S::as_f(S::iand(w, S::iset1(static_cast<int32_t>(0xffff0000u)))));
+  }
+};
+/// d * (q - zero point) is exact in f32; with a minimum, d * q is and the sum is rounded once: the
+/// values of GGUF's own dequantisation.
+template <class Q>
+struct WeightQ {
+  static constexpr int kStep = 32;
+  static constexpr size_t kStepBytes = Q::kBlockBytes;
+  template <class S, class Use>
+  static __attribute__((always_inline)) inline void widen(const std::byte* p, Use use) {
+    using F = typename S::F;
+    using I = typename S::I;
+    const F d = S::load_f16(p);
+    F offset;
+    if constexpr (Q::kHasMin) {
+      offset = S::load_f16(p + 32);
+    } else {
+      offset = S::mul(d, S::set1(-static_cast<float>(Q::kZeroPoint)));
+    }
+    p += Q::kHasMin ? 64 : 32;
+    const auto one = [&](int k, I q) __attribute__((always_inline)) {
+      use(k, S::add(S::mul(S::to_f(q), d), offset));
+    };
+    const I mask = S::iset1(Q::kNibbles ? 15 : 255);
+    if constexpr (Q::kNibbles) {
+      for (int l = 0; l < 4; ++l, p += 64) {
+        const I w = S::iload(p);
+        one(4 * l + 0, S::iand(w, mask));
+        one(4 * l + 1, S::iand(S::template srl<8>(w), mask));
+        one(4 * l + 2, S::iand(S::template srl<16>(w), mask));
+        one(4 * l + 3, S::iand(S::template srl<24>(w), mask));
+        one(4 * l + 16, S::iand(S::template srl<4>(w), mask));
+        one(4 * l + 17, S::iand(S::template srl<12>(w), mask));
+        one(4 * l + 18, S::iand(S::template srl<20>(w), mask));
+        one(4 * l + 19, S::template srl<28>(w));
+      }
+    } else {
+      for (int l = 0; l < 8; ++l, p += 64) {
+        const I w = S::iload(p);
+        one(4 * l + 0, S::iand(w, mask));
+        one(4 * l + 1, S::iand(S::template srl<8>(w), mask));
+        one(4 * l + 2, S::iand(S::template srl<16>(w), mask));
+        one(4 * l + 3, S::template srl<24>(w));
+      }
+    }
+  }
+};
+
+template <class S, class W, int MR, int NR>
+void f32_tile(const LinearCall& call, int64_t row, int64_t panel) {
+  using F = typename S::F;
+  F sum[MR][NR];
+#pragma GCC unroll 8
+  for (int m = 0; m < MR; ++m) {
+#pragma GCC unroll 8
+    for (int n = 0; n < NR; ++n) sum[m][n] = S::zero();
+  }
+  const std::byte* weight = call.weight + static_cast<size_t>(panel) * call.panel_bytes;
+  const auto* x = reinterpret_cast<const float*>(call.x + static_cast<size_t>(row) * call.x_row_bytes);
+  const size_t x_stride = call.x_row_bytes / sizeof(float);
+  int64_t k = 0;
+  for (; k + W::kStep <= call.num_cols; k += W::kStep, weight += W::kStepBytes) {
+#pragma GCC unroll 8
+    for (int n = 0; n < NR; ++n) {
+      W::template widen<S>(weight + n * call.panel_bytes, [&](int j, F w) __attribute__((always_inline)) {
+#pragma GCC unroll 8
+        for (int m = 0; m < MR; ++m) {
+          sum[m][n] = S::fma(w, S::set1(x[m * x_stride + k + j]), sum[m][n]);
+        }
+      });
+    }
+  }
+  if (k < call.num_cols) {  // the odd last column of bf16: its partner in the panel is padding
+#pragma GCC unroll 8
+    for (int n = 0; n < NR; ++n) {
+      W::template widen<S>(weight + n * call.panel_bytes, [&](int j, F w) __attribute__((always_inline)) {
+#pragma GCC unroll 8
+        for (int m = 0; m < MR; ++m) {
+          if (j == 0) sum[m][n] = S::fma(w, S::set1(x[m * x_stride + k]), sum[m][n]);
+        }
+      });
+    }
+  }
+#pragma GCC unroll 8
+  for (int m = 0; m < MR; ++m) {
+#pragma GCC unroll 8
+    for (int n = 0; n < NR; ++n) store_row<S>(call, row + m, panel + n, sum[m][n]);
+  }
+}
+
+// ---- which tiles cover a range ----
+
+using TileFn = void (*)(const LinearCall& call, int64_t row, int64_t panel);
+
+template <class S, class Q>
+struct Int8Tiles {
+  static constexpr int kRows = S::kInt8Rows, kPanels = S::kInt8Panels;
+  static constexpr int kGemvPanels = S::kInt8GemvPanels;
+  template <int MR, int NR>
+  static constexpr TileFn kTile = int8_tile<S, Q, MR, NR>;
+};
+template <class S>
+struct Bf16Tiles {
+  static constexpr int kRows = S::kBf16Rows, kPanels = S::kBf16Panels;
+  static constexpr int kGemvPanels = S::kBf16GemvPanels;
+  template <int MR, int NR>
+  static constexpr TileFn kTile = bf16_tile<S, MR, NR>;
+};
+template <class S, class W>
+struct F32Tiles {
+  static constexpr int kRows = S::kF32Rows, kPanels = S::kF32Panels;
+  static constexpr int kGemvPanels = S::kF32GemvPanels;
+  template <int MR, int NR>
+  static constexpr TileFn kTile = f32_tile<S, W, MR, NR>;
+};
+
+/// Table of the tiles of one height: widths 1..max.
+template <class T, int MR, int NR>
+TileFn tile_of_width(int width) {
+  if constexpr (NR == 1) {
+    (void)width;
+    return T::template kTile<MR, 1>;
+  } else {
+    return width == NR ? T::template kTile<MR, NR> : tile_of_width<T, MR, NR - 1>(width);
+  }
+}
+template <class T, int MR>
+TileFn tile_of(int height, int width) {
+  constexpr int kWidth = MR == 1 && T::kGemvPanels > T::kPanels ? T::kGemvPanels : T::kPanels;
+  if (height == MR) return tile_of_width<T, MR, kWidth>(width);
+  if constexpr (MR > 1) return tile_of<T, MR - 1>(height, width);
+  return nullptr;
+}
+
+/// Panels outside, rows inside: a panel group stays in L2 while the rows stream past it. Rows are
+/// shared out evenly between tiles (16 = 4+4+4+4, not 5+5+5+1).
+template <class T>
+void run_tiles(const LinearCall& call, const LinearRange& range) {
+  const int64_t num_rows = range.row_end - range.row_begin;
+  const int64_t num_tiles = (num_rows + T::kRows - 1) / T::kRows;
+  const int64_t max_width = num_rows == 1 ? T::kGemvPanels : T::kPanels;
+  for (int64_t panel = range.panel_begin; panel < range.panel_end;) {
+    const int64_t left = range.panel_end - panel;
+    const int width = static_cast<int>(left < max_width ? left : max_width);
+    for (int64_t tile = 0; tile < num_tiles; ++tile) {
+      const int64_t begin = num_rows * tile / num_tiles;
+      const int64_t end = num_rows * (tile + 1) / num_tiles;
+      tile_of<T, T::kRows>(static_cast<int>(end - begin), width)(call, range.row_begin + begin,
+                                                                 panel);
+    }
+    panel += width;
+  }
+}
+
+template <class S>
+constexpr LinearKernels linear_kernels() {
+  constexpr LinearRun kF32 = run_tiles<F32Tiles<S, WeightF32>>;
+  constexpr LinearRun kF16 = run_tiles<F32Tiles<S, WeightF16>>;
+  return LinearKernels{
+      .native = {kF32, kF16, run_tiles<Bf16Tiles<S>>, run_tiles<Int8Tiles<S, Q8_0>>,
+                 run_tiles<Int8Tiles<S, Q4_0>>, run_tiles<Int8Tiles<S, Q4_1>>},
+      .f32 = {kF32, kF16, run_tiles<F32Tiles<S, WeightBF16>>,
+              run_tiles<F32Tiles<S, WeightQ<Q8_0>>>, run_tiles<F32Tiles<S, WeightQ<Q4_0>>>,
+              run_tiles<F32Tiles<S, WeightQ<Q4_1>>>},
+      .bf16_bytes = S::kBf16Dot ? 2 : 4,
+      .prepare = {nullptr, round_row_f16<S>, round_row_bf16<S>, quantise_row<S, Q8_0>,
+                  quantise_row<S, Q4_0>, quantise_row<S, Q4_1>},
+  };
+}
+
+}  // namespace
+}  // namespace octavo::kernels

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+// What linear.cc hands to the variants: plain data, safe to include where ISA flags are set.
+
+namespace octavo::kernels {
+
+/// One product. Packed weights are panels of 16 rows, the last one padded with zeros:
+///   F32   [K][16] f32                       F16  [K][16] f16
+///   BF16  [ceil(K / 2)][16][2] bf16
+///   Q8_0  K/32 blocks of 16 f16 d · [8][16][4] u8 (q + 128)
+///   Q4_0  K/32 blocks of 16 f16 d · [4][16][4] u8, elements 4l.. low and 16 + 4l.. high nibbles
+///   Q4_1  as Q4_0 with 16 f16 m behind d
+struct LinearCall {
+  const std::byte* weight = nullptr;
+  size_t panel_bytes = 0;
+  int64_t num_rows = 0;  // of the weight: columns of out
+  int64_t num_cols = 0;
+  const std::byte* x = nullptr;  // as `prepare` left it, or the caller's f32
+  size_t x_row_bytes = 0;
+  float* out = nullptr;
+  int64_t out_stride = 0;
+  const float* bias = nullptr;
+  bool add = false;
+};
+
+/// The part of a product that one task computes.
+struct LinearRange {
+  int64_t row_begin, row_end;      // of x
+  int64_t panel_begin, panel_end;  // of the weight
+};
+
+using LinearRun = void (*)(const LinearCall& call, const LinearRange& range);
+/// Prepares one row of x of `num_cols` elements.
+using LinearPrepare = void (*)(std::byte* out, const float* x, int64_t num_cols);
+
+/// One row and block of quantised activations.
+struct ActivationBlock {
+  int8_t q[32];
+  float s;  // x is about s * q
+  union {
+    int32_t c;    // -zero point of the weights * sum of q: what the integer sum starts from
+    float s_sum;  // Q4_1: s * sum of q, the factor of the weights' minimum
+  };
+};
+static_assert(sizeof(ActivationBlock) == 40);
+
+inline constexpr int kPanelRows = 16;
+inline constexpr int kQuantBlock = 32;
+/// Index order of the arrays below: WeightFormat's.
+inline constexpr int kNumWeightFormats = 6;
+
+/// All kernels of one ISA.
+struct LinearKernels {
+  LinearRun native[kNumWeightFormats];
+  LinearRun f32[kNumWeightFormats];
+  int bf16_bytes;  // of one element of x as bf16 weights want it: bf16, or f32 holding a bf16
+  LinearPrepare prepare[kNumWeightFormats];  // for native; nullptr: x is read as it is
+};
+
+namespace generic {
+extern const LinearKernels kLinear;
+}
+namespace avx2 {
+extern const LinearKernels kLinear;
+}
+namespace avx512 {
+extern const LinearKernels kLinear;
+extern const LinearKernels kLinearBf16Dot;
+}
+
+}  // namespace octavo::kernels

@@ -1,0 +1,236 @@
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "kernels/linear/convert.h"
+#include "kernels/linear/linear.h"
+#include "kernels/linear/linear_params.h"
+
+namespace octavo::kernels {
+namespace {
+
+bool is_block_format(WeightFormat format) { return format >= WeightFormat::kQ8_0; }
+
+/// Bytes of one row in a panel, K padded as the kernels need it.
+size_t packed_row_bytes(WeightFormat format, int64_t num_cols) {
+  return row_bytes(format, format == WeightFormat::kBF16 ? (num_cols + 1) / 2 * 2 : num_cols);
+}
+
+/// The sixteen source rows of a panel; nullptr is padding.
+struct PanelRows {
+  const std::byte* data[kPanelRows] = {};
+  WeightFormat format[kPanelRows] = {};
+};
+
+/// 4-byte words of 16 rows side by side: the transposition all block formats and bf16 share.
+void interleave_words(std::byte* out, const std::byte* const* rows, size_t num_words) {
+  for (size_t w = 0; w < num_words; ++w, out += 4 * kPanelRows) {
+    for (int r = 0; r < kPanelRows; ++r) std::memcpy(out + 4 * r, rows[r] + 4 * w, 4);
+  }
+}
+
+/// Blocks of `scales` 16-bit numbers and `words` words of quants; `flip` makes s8 quants u8.
+template <size_t kScales, size_t kWords, bool kFlip>
+void pack_blocks(std::byte* out, const PanelRows& rows, int64_t num_cols) {
+  constexpr size_t kFileBytes = 2 * kScales + 4 * kWords;
+  static constexpr std::byte kZeros[kFileBytes] = {};
+  for (int64_t b = 0; b < num_cols / kQuantBlock; ++b) {
+    const std::byte* quants[kPanelRows];
+    for (int r = 0; r < kPanelRows; ++r) {
+      const std::byte* const block =
+          rows.data[r] == nullptr ? kZeros : rows.data[r] + static_cast<size_t>(b) * kFileBytes;
+      for (size_t s = 0; s < kScales; ++s) {
+        std::memcpy(out + (s * kPanelRows + static_cast<size_t>(r)) * 2, block + 2 * s, 2);
+      }
+      quants[r] = block + 2 * kScales;
+    }
+    out += 2 * kScales * kPanelRows;
+    interleave_words(out, quants, kWords);
+    if constexpr (kFlip) {
+      for (size_t i = 0; i < 4 * kWords * kPanelRows; ++i) out[i] ^= std::byte{0x80};
+    }
+    out += 4 * kWords * kPanelRows;
+  }
+}
+
+void pack_bf16(std::byte* out, const PanelRows& rows, int64_t num_cols) {
+  const std::byte* sources[kPanelRows];
+  const std::vector<std::byte> zeros(static_cast<size_t>(num_cols) * 2);
+  for (int r = 0; r < kPanelRows; ++r) {
+    sources[r] = rows.data[r] == nullptr ? zeros.data() : rows.data[r];
+  }
+  const auto pairs = static_cast<size_t>(num_cols / 2);
+  interleave_words(out, sources, pairs);
+  if (num_cols % 2 != 0) {
+    out += pairs * 4 * kPanelRows;
+    for (int r = 0; r < kPanelRows; ++r) std::memcpy(out + 4 * r, sources[r] + 4 * pairs, 2);
+  }
+}
+
+/// F32 to F32, and every conversion between the three float formats.
+void pack_converted(std::byte* out, const PanelRows& rows, int64_t num_cols, WeightFormat format) {
+  for (int r = 0; r < kPanelRows; ++r) {
+    if (rows.data[r] == nullptr) continue;  // the buffer is zero
+    for (int64_t k = 0; k < num_cols; ++k) {
+      const float value = load_element(rows.format[r], rows.data[r], k);
+      std::byte* to = out;
+      switch (format) {
+        case WeightFormat::kF32:
+          std::memcpy(to + (k * kPanelRows + r) * 4, &value, 4);
+          break;
+        case WeightFormat::kF16: {
+          const uint16_t half = f16_from_float(value);
+          std::memcpy(to + (k * kPanelRows + r) * 2, &half, 2);
+          break;
+        }
+        default: {
+          const uint16_t half = bf16_from_float(value);
+          std::memcpy(to + ((k / 2 * kPanelRows + r) * 2 + k % 2) * 2, &half, 2);
+        }
+      }
+    }
+  }
+}
+
+void pack_panel(std::byte* out, const PanelRows& rows, int64_t num_cols, WeightFormat format) {
+  bool same = true;
+  for (int r = 0; r < kPanelRows; ++r) {
+    same = same && (rows.data[r] == nullptr || rows.format[r] == format);
+  }
+  switch (format) {
+    case WeightFormat::kQ8_0:
+      return pack_blocks<1, 8, true>(out, rows, num_cols);
+    case WeightFormat::kQ4_0:
+      return pack_blocks<1, 4, false>(out, rows, num_cols);
+    case WeightFormat::kQ4_1:
+      return pack_blocks<2, 4, false>(out, rows, num_cols);
+    case WeightFormat::kBF16:
+      if (same) return pack_bf16(out, rows, num_cols);
+      [[fallthrough]];
+    default:
+      return pack_converted(out, rows, num_cols, format);
+  }
+}
+
+Status check_parts(std::span<const WeightPart> parts, int64_t num_cols, WeightFormat format) {
+  if (num_cols <= 0 || (is_block_format(format) && num_cols % kQuantBlock != 0)) {
+    return Error{Code::kInvalidArgument,
+                 "a " + std::string(name_of(format)) + " matrix cannot have " +
+                     std::to_string(num_cols) + " columns" +
+                     (is_block_format(format) ? "; they must be a multiple of 32" : "")};
+  }
+  for (const WeightPart& part : parts) {
+    const bool convertible = !is_block_format(part.format) && !is_block_format(format);
+    if (part.format != format && !convertible) {
+      return Error{Code::kUnsupported, "cannot convert weights from " +
+                                           std::string(name_of(part.format)) + " to " +
+                                           std::string(name_of(format))};
+    }
+    if (part.num_rows < 0 || (part.num_rows > 0 && part.data == nullptr)) {
+      return Error{Code::kInvalidArgument, "a weight part has no data"};
+    }
+    if (part.row_order.empty()) continue;
+    if (static_cast<int64_t>(part.row_order.size()) != part.num_rows) {
+      return Error{Code::kInvalidArgument, "row_order does not name every row of a weight part"};
+    }
+    for (const int32_t row : part.row_order) {
+      if (row < 0 || row >= part.num_rows) {
+        return Error{Code::kInvalidArgument, "row_order names a row that a weight part lacks"};
+      }
+    }
+  }
+  return {};
+}
+
+/// Finds source rows by their packed index.
+class RowTable {
+ public:
+  RowTable(std::span<const WeightPart> parts, int64_t num_cols)
+      : parts_(parts), num_cols_(num_cols) {}
+
+  PanelRows panel(int64_t index) const {
+    PanelRows rows;
+    int64_t row = index * kPanelRows;
+    int64_t part_begin = 0;
+    int r = 0;
+    for (const WeightPart& part : parts_) {
+      for (; r < kPanelRows && row < part_begin + part.num_rows; ++row, ++r) {
+        const auto local = static_cast<size_t>(row - part_begin);
+        const size_t source = part.row_order.empty() ? local
+                                                     : static_cast<size_t>(part.row_order[local]);
+        rows.data[r] = part.data + source * row_bytes(part.format, num_cols_);
+        rows.format[r] = part.format;
+      }
+      part_begin += part.num_rows;
+    }
+    return rows;
+  }
+
+ private:
+  std::span<const WeightPart> parts_;
+  int64_t num_cols_;
+};
+
+}  // namespace
+
+std::string_view name_of(WeightFormat format) {
+  constexpr std::string_view kNames[] = {"F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1"};
+  return kNames[static_cast<size_t>(format)];
+}
+
+size_t row_bytes(WeightFormat format, int64_t num_cols) {
+  const auto cols = static_cast<size_t>(num_cols);
+  switch (format) {
+    case WeightFormat::kF32:
+      return cols * 4;
+    case WeightFormat::kF16:
+    case WeightFormat::kBF16:
+      return cols * 2;
+    case WeightFormat::kQ8_0:
+      return cols / kQuantBlock * 34;
+    case WeightFormat::kQ4_0:
+      return cols / kQuantBlock * 18;
+    default:
+      return cols / kQuantBlock * 20;
+  }
+}
+
+Result<PackedMatrix> PackedMatrix::create(const KernelContext& ctx,
+                                          std::span<const WeightPart> parts, int64_t num_cols,
+                                          WeightFormat format, Arithmetic arithmetic) {
+  OCTAVO_TRY(check_parts(parts, num_cols, format));
+  PackedMatrix matrix;
+  matrix.num_cols_ = num_cols;
+  matrix.format_ = format;
+  matrix.arithmetic_ = arithmetic;
+  for (const WeightPart& part : parts) {
+    if (__builtin_add_overflow(matrix.num_rows_, part.num_rows, &matrix.num_rows_) ||
+        matrix.num_rows_ > INT64_MAX - kPanelRows) {
+      return Error{Code::kInvalidArgument, "a weight matrix has too many rows"};
+    }
+  }
+  const int64_t num_panels = (matrix.num_rows_ + kPanelRows - 1) / kPanelRows;
+  size_t panel_bytes = 0;
+  size_t total_bytes = 0;
+  if (num_cols > (int64_t{1} << 48) ||
+      __builtin_mul_overflow(packed_row_bytes(format, num_cols), size_t{kPanelRows},
+                             &panel_bytes) ||
+      __builtin_mul_overflow(panel_bytes, static_cast<size_t>(num_panels), &total_bytes)) {
+    return Error{Code::kInvalidArgument, "a weight matrix is too large"};
+  }
+  OCTAVO_TRY(matrix.buffer_, device::Buffer::create(total_bytes, /*huge_pages=*/true));
+  const RowTable table(parts, num_cols);
+  std::byte* const out = matrix.buffer_.data();
+  // About 256 KiB a task: a few hundred tasks for a large matrix, one for a small one.
+  const auto grain = static_cast<int64_t>((size_t{256} << 10) / panel_bytes);
+  ctx.pool.parallel_for(num_panels, std::max<int64_t>(grain, 1),
+                        [&](int64_t begin, int64_t end, int) {
+                          for (int64_t panel = begin; panel < end; ++panel) {
+                            pack_panel(out + static_cast<size_t>(panel) * panel_bytes,
+                                       table.panel(panel), num_cols, format);
+                          }
+                        });
+  return matrix;
+}
+
+}  // namespace octavo::kernels

@@ -1,0 +1,29 @@
+#include "kernels/rms_norm/rms_norm.h"
+
+#include <algorithm>
+
+#include "kernels/rms_norm/rms_norm_params.h"
+#include "kernels/variants.h"
+
+namespace octavo::kernels {
+namespace {
+constexpr auto kRmsNorm = std::to_array<Variant<const RmsNormRun*>>({
+    {Isa::kAvx512, &avx512::kRmsNorm},
+    {Isa::kAvx2, &avx2::kRmsNorm},
+    {Isa::kGeneric, &generic::kRmsNorm},
+});
+}  // namespace
+
+void rms_norm(const KernelContext& ctx, float* out, int64_t out_stride, const float* x,
+              int64_t x_stride, int64_t num_rows, int64_t num_cols, const float* weight,
+              float eps) {
+  const RmsNormRun run = *pick(kRmsNorm);
+  ctx.pool.parallel_for(
+      num_rows, rows_per_task(num_cols), [&](int64_t begin, int64_t end, int) {
+        for (int64_t row = begin; row < end; ++row) {
+          run(out + row * out_stride, x + row * x_stride, weight, num_cols, eps);
+        }
+      });
+}
+
+}  // namespace octavo::kernels

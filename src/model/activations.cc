@@ -1,0 +1,58 @@
+#include "model/activations.h"
+
+#include <algorithm>
+
+namespace octavo::model {
+namespace {
+
+// A cache line, so that no two buffers share one.
+constexpr size_t kAlignment = 64;
+
+struct Layout {
+  size_t hidden, normed, cos_sin, qkv, attention, gate_up, mlp, end;  // offsets, bytes
+};
+
+size_t piece(int64_t num_rows, int64_t num_cols) {
+  const size_t bytes = size_t(num_rows) * size_t(num_cols) * sizeof(float);
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+Layout lay_out(const DecoderConfig& config, const StepLimits& limits) {
+  const int64_t rows = std::max<int64_t>(limits.num_tokens, 1);
+  Layout layout{};
+  layout.hidden = 0;
+  layout.normed = layout.hidden + piece(rows, config.hidden_size);
+  layout.cos_sin = layout.normed + piece(rows, config.hidden_size);
+  layout.qkv = layout.cos_sin + piece(rows, config.head_dim);
+  layout.attention = layout.qkv + piece(rows, config.qkv_size());
+  layout.gate_up = layout.qkv;
+  layout.mlp = layout.gate_up + piece(rows, 2 * config.intermediate_size);
+  layout.end = std::max(layout.attention + piece(rows, config.q_size()),
+                        layout.mlp + piece(rows, config.intermediate_size));
+  return layout;
+}
+
+}  // namespace
+
+size_t Activations::size_bytes(const DecoderConfig& config, const StepLimits& limits) {
+  return lay_out(config, limits).end;
+}
+
+Result<Activations> Activations::create(const DecoderConfig& config, const StepLimits& limits) {
+  const Layout layout = lay_out(config, limits);
+  Activations result;
+  OCTAVO_TRY(result.buffer_, device::Buffer::create(layout.end, /*huge_pages=*/true));
+  const auto at = [&](size_t offset) {
+    return reinterpret_cast<float*>(result.buffer_.data() + offset);
+  };
+  result.hidden = at(layout.hidden);
+  result.normed = at(layout.normed);
+  result.cos_sin = at(layout.cos_sin);
+  result.qkv = at(layout.qkv);
+  result.attention = at(layout.attention);
+  result.gate_up = at(layout.gate_up);
+  result.mlp = at(layout.mlp);
+  return result;
+}
+
+}  // namespace octavo::model

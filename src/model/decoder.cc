@@ -1,0 +1,188 @@
+#include "model/decoder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "model/batch_check.h"
+
+namespace octavo::model {
+namespace {
+
+/// More than any machine has; keeps num_blocks * bytes within size_t.
+constexpr size_t kMaxKvBytes = size_t{1} << 50;
+
+Result<DecoderLayer> load_layer(const DecoderConfig& config, int64_t layer, WeightLoader& loader) {
+  OCTAVO_TRY(RmsNorm attention_norm,
+             loader.load_norm(Target::kAttentionNorm, layer, config.hidden_size));
+  Attention::Weights weights;
+  OCTAVO_TRY(weights.qkv_proj,
+             loader.load_linear(Target::kQkvProj, layer,
+                                {config.q_size(), config.kv_size(), config.kv_size()},
+                                config.hidden_size, config.qkv_bias, Split::kOutputs));
+  OCTAVO_TRY(weights.o_proj,
+             loader.load_linear(Target::kOProj, layer, {config.hidden_size}, config.q_size(),
+                                config.attention_output_bias, Split::kInputs));
+  if (config.qk_norm == QkNorm::kPerHead) {
+    OCTAVO_TRY(weights.q_norm, loader.load_norm(Target::kQNorm, layer, config.head_dim));
+    OCTAVO_TRY(weights.k_norm, loader.load_norm(Target::kKNorm, layer, config.head_dim));
+  }
+  OCTAVO_TRY(RmsNorm mlp_norm, loader.load_norm(Target::kMlpNorm, layer, config.hidden_size));
+  OCTAVO_TRY(Linear gate_up,
+             loader.load_linear(Target::kGateUpProj, layer,
+                                {config.intermediate_size, config.intermediate_size},
+                                config.hidden_size, config.mlp_bias, Split::kOutputs));
+  OCTAVO_TRY(Linear down,
+             loader.load_linear(Target::kDownProj, layer, {config.hidden_size},
+                                config.intermediate_size, config.mlp_bias, Split::kInputs));
+  return DecoderLayer(std::move(attention_norm), Attention(config, layer, std::move(weights)),
+                      std::move(mlp_norm), Mlp(std::move(gate_up), std::move(down)));
+}
+
+}  // namespace
+
+Decoder::Decoder(const DecoderConfig& config, std::unique_ptr<Communicator> communicator)
+    : config_(config),
+      communicator_(std::move(communicator)),
+      rope_(config.rope, config.head_dim) {}
+
+Result<std::unique_ptr<Decoder>> Decoder::create(const DecoderConfig& config,
+                                                 const DTypePlan& dtype, WeightLoader& loader,
+                                                 WeightSource& source,
+                                                 std::unique_ptr<Communicator> communicator) {
+  std::unique_ptr<Decoder> decoder(new Decoder(config, std::move(communicator)));
+  OCTAVO_TRY(decoder->load_weights(loader, source));
+  OCTAVO_TRY(source.check_all_taken(config.num_layers, config.tie_word_embeddings));
+  decoder->fill_info(dtype, loader, source);
+  return decoder;
+}
+
+Status Decoder::load_weights(WeightLoader& loader, WeightSource& source) {
+  OCTAVO_TRY(kernels::PackedMatrix table,
+             loader.load_matrix(Target::kEmbedding, -1, config_.vocab_size, config_.hidden_size));
+  embedding_ = Embedding(std::move(table));
+  source.drop_pages();
+  layers_.reserve(size_t(config_.num_layers));
+  for (int64_t layer = 0; layer < config_.num_layers; ++layer) {
+    OCTAVO_TRY(DecoderLayer loaded, load_layer(config_, layer, loader));
+    layers_.push_back(std::move(loaded));
+    // Layer by layer, so that file and packed copy are never resident together (promise P4).
+    source.drop_pages();
+  }
+  OCTAVO_TRY(final_norm_, loader.load_norm(Target::kFinalNorm, -1, config_.hidden_size));
+  if (!config_.tie_word_embeddings) {
+    OCTAVO_TRY(kernels::PackedMatrix head,
+               loader.load_matrix(Target::kLmHead, -1, config_.vocab_size, config_.hidden_size));
+    lm_head_ = LmHead(std::move(head));
+    source.drop_pages();
+  }
+  return {};
+}
+
+void Decoder::fill_info(const DTypePlan& dtype, const WeightLoader& loader,
+                        const WeightSource& source) {
+  info_.architecture = config_.architecture;
+  info_.vocab_size = config_.vocab_size;
+  info_.num_layers = config_.num_layers;
+  info_.num_heads = config_.num_heads;
+  info_.num_kv_heads = config_.num_kv_heads;
+  info_.head_dim = config_.head_dim;
+  info_.hidden_size = config_.hidden_size;
+  info_.max_model_len = config_.max_model_len;
+  info_.kv_dtype = dtype.dtype;
+  info_.dtype = device::name_of(dtype.dtype);
+  info_.weight_format = kernels::name_of(loader.main_format());
+  info_.weight_bytes = embedding_.size_bytes() + final_norm_.size_bytes() + lm_head_.size_bytes();
+  for (const DecoderLayer& layer : layers_) info_.weight_bytes += layer.size_bytes();
+  info_.weight_hash = source.hash();
+}
+
+size_t Decoder::kv_block_bytes(int64_t block_size) const {
+  const int64_t num_pages = (block_size + kernels::kPageTokens - 1) / kernels::kPageTokens;
+  return size_t(config_.num_layers) * size_t(num_pages) *
+         kernels::kv_page_bytes(info_.kv_dtype, config_.num_kv_heads, config_.head_dim);
+}
+
+Status Decoder::allocate_kv(int64_t num_blocks, int64_t block_size) {
+  if (block_size < kernels::kPageTokens || block_size % kernels::kPageTokens != 0 ||
+      block_size > (1 << 20)) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("block size {} is no positive multiple of {} (--block-size)",
+                             block_size, kernels::kPageTokens)};
+  }
+  const size_t block_bytes = kv_block_bytes(block_size);
+  if (num_blocks < 1 || size_t(num_blocks) > kMaxKvBytes / block_bytes) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("{} blocks of KV cache cannot be reserved", num_blocks)};
+  }
+  OCTAVO_TRY(kv_, device::Buffer::create(size_t(num_blocks) * block_bytes, false));
+  const int64_t num_pages = num_blocks * (block_size / kernels::kPageTokens);
+  const size_t layer_bytes = size_t(num_blocks) * block_bytes / size_t(config_.num_layers);
+  kv_layers_.clear();
+  for (int64_t layer = 0; layer < config_.num_layers; ++layer) {
+    kv_layers_.push_back({kv_.data() + size_t(layer) * layer_bytes, info_.kv_dtype, num_pages,
+                          config_.num_kv_heads, config_.head_dim});
+  }
+  num_blocks_ = num_blocks;
+  block_size_ = block_size;
+  return {};
+}
+
+size_t Decoder::workspace_bytes(const StepLimits& limits) const {
+  size_t most = lm_head_.workspace_bytes(embedding_, limits.num_logits_rows);
+  for (const DecoderLayer& layer : layers_) most = std::max(most, layer.workspace_bytes(limits));
+  return most;
+}
+
+size_t Decoder::activation_bytes(int64_t max_num_batched_tokens, int64_t max_num_seqs,
+                                 int64_t max_logits_rows, int64_t max_model_len) const {
+  const StepLimits limits{max_num_batched_tokens, max_num_seqs, max_logits_rows, max_model_len};
+  return Activations::size_bytes(config_, limits) + workspace_bytes(limits);
+}
+
+Status Decoder::reserve(const kernels::KernelContext& ctx, int64_t max_num_batched_tokens,
+                        int64_t max_num_seqs, int64_t max_logits_rows, int64_t max_model_len) {
+  if (max_num_batched_tokens < 1 || max_num_batched_tokens > (int64_t{1} << 24) ||
+      max_num_seqs < 1 || max_logits_rows < 0 || max_model_len < 1) {
+    return Error{Code::kInvalidArgument, fmt::format("cannot reserve for {} tokens in {} sequences",
+                                                     max_num_batched_tokens, max_num_seqs)};
+  }
+  limits_ = {max_num_batched_tokens, max_num_seqs, max_logits_rows, max_model_len};
+  OCTAVO_TRY(activations_, Activations::create(config_, limits_));
+  return ctx.workspace.reserve(workspace_bytes(limits_));
+}
+
+Status Decoder::forward(const kernels::KernelContext& ctx, const ForwardBatch& batch,
+                        std::span<float> logits) {
+  if (!activations_ || kv_layers_.empty()) {
+    return Error{Code::kInternal, "forward before reserve and allocate_kv"};
+  }
+  OCTAVO_TRY(check_batch(batch, {limits_, config_.vocab_size, num_blocks_, block_size_}));
+  const int64_t num_rows = int64_t(batch.logits_rows.size());
+  if (int64_t(logits.size()) != num_rows * config_.vocab_size) {
+    return Error{Code::kInternal, "forward: logits do not fit logits_rows"};
+  }
+  const int64_t num_tokens = int64_t(batch.token_ids.size());
+  if (num_tokens == 0) return {};
+  const kernels::AttentionBatch attention{
+      int64_t(batch.seq_lens.size()), batch.query_start_loc.data(), batch.seq_lens.data(),
+      batch.block_tables.data(),      batch.max_blocks_per_seq,     block_size_};
+  const Step step{ctx,        *activations_,    attention, batch.slot_mapping.data(),
+                  num_tokens, batch.logits_rows};
+  embedding_.forward(ctx, activations_->hidden, batch.token_ids.data(), num_tokens);
+  rope_.prepare(ctx, activations_->cos_sin, batch.positions.data(), num_tokens);
+  OCTAVO_TRY(run_layers(step));
+  if (num_rows == 0) return {};
+  final_norm_.forward(ctx, activations_->normed, activations_->hidden, num_rows);
+  lm_head_.forward(ctx, logits.data(), activations_->normed, num_rows, embedding_);
+  return {};
+}
+
+Status Decoder::run_layers(const Step& step) const {
+  for (size_t i = 0; i + 1 < layers_.size(); ++i) {
+    OCTAVO_TRY(layers_[i].forward(step, rope_, kv_layers_[i]));
+  }
+  return layers_.back().forward_last(step, rope_, kv_layers_.back());
+}
+
+}  // namespace octavo::model

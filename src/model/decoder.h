@@ -1,0 +1,64 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "model/activations.h"
+#include "model/decoder_config.h"
+#include "model/layers/decoder_layer.h"
+#include "model/layers/embedding.h"
+#include "model/layers/lm_head.h"
+#include "model/model.h"
+#include "model/weights/weight_loader.h"
+
+namespace octavo::model {
+
+/// The decoder that every family runs on: embedding, layers, final norm, LM head.
+class Decoder final : public Model {
+ public:
+  /// Takes all weights from `loader`. `communicator` is the one the loader's layers refer to.
+  static Result<std::unique_ptr<Decoder>> create(const DecoderConfig& config,
+                                                 const DTypePlan& dtype, WeightLoader& loader,
+                                                 WeightSource& source,
+                                                 std::unique_ptr<Communicator> communicator);
+
+  const ModelInfo& info() const override { return info_; }
+  const DecoderConfig& config() const { return config_; }
+  /// What `reserve` took for activations, without kernel scratch; 0 before.
+  size_t arena_bytes() const { return activations_ ? activations_->size_bytes() : 0; }
+
+  size_t kv_block_bytes(int64_t block_size) const override;
+  Status allocate_kv(int64_t num_blocks, int64_t block_size) override;
+  size_t activation_bytes(int64_t max_num_batched_tokens, int64_t max_num_seqs,
+                          int64_t max_logits_rows, int64_t max_model_len) const override;
+  Status reserve(const kernels::KernelContext& ctx, int64_t max_num_batched_tokens,
+                 int64_t max_num_seqs, int64_t max_logits_rows, int64_t max_model_len) override;
+  Status forward(const kernels::KernelContext& ctx, const ForwardBatch& batch,
+                 std::span<float> logits) override;
+
+ private:
+  Decoder(const DecoderConfig& config, std::unique_ptr<Communicator> communicator);
+  Status load_weights(WeightLoader& loader, WeightSource& source);
+  void fill_info(const DTypePlan& dtype, const WeightLoader& loader, const WeightSource& source);
+  size_t workspace_bytes(const StepLimits& limits) const;
+  Status run_layers(const Step& step) const;
+
+  DecoderConfig config_;
+  ModelInfo info_;
+  std::unique_ptr<Communicator> communicator_;
+  RotaryEmbedding rope_;
+  Embedding embedding_;
+  std::vector<DecoderLayer> layers_;
+  RmsNorm final_norm_;
+  LmHead lm_head_;
+
+  StepLimits limits_;
+  std::optional<Activations> activations_;
+  device::Buffer kv_;
+  std::vector<kernels::KvLayer> kv_layers_;  // [num_layers], views of kv_
+  int64_t num_blocks_ = 0;
+  int64_t block_size_ = 0;
+};
+
+}  // namespace octavo::model

@@ -1,0 +1,304 @@
+#include "model/decoder.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "model/test_weights.h"
+
+namespace octavo::model {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int64_t kBlockSize = 16;
+
+/// One sequence on blocks 0, 1, ...; positions [begin, end) in one step.
+ForwardBatch one_sequence(const std::vector<int32_t>& tokens, int64_t begin, int64_t end,
+                          bool wants_logits = true) {
+  ForwardBatch batch;
+  for (int64_t position = begin; position < end; ++position) {
+    batch.token_ids.push_back(tokens[size_t(position)]);
+    batch.positions.push_back(int32_t(position));
+    batch.slot_mapping.push_back(position);
+    if (wants_logits) batch.logits_rows.push_back(int32_t(position - begin));
+  }
+  batch.query_start_loc = {0, int32_t(end - begin)};
+  batch.seq_lens = {int32_t(end)};
+  batch.max_blocks_per_seq = (end + kBlockSize - 1) / kBlockSize;
+  for (int32_t block = 0; block < batch.max_blocks_per_seq; ++block) {
+    batch.block_tables.push_back(block);
+  }
+  return batch;
+}
+
+std::vector<int32_t> some_tokens(int64_t count) {
+  SplitMix64 random(5);
+  std::vector<int32_t> tokens;
+  for (int64_t i = 0; i < count; ++i) tokens.push_back(int32_t(random.below(kTestVocab)));
+  return tokens;
+}
+
+std::unique_ptr<Model> load(const TestKernels& kernels, const TestCheckpoint& checkpoint,
+                            DTypeChoice dtype = DTypeChoice::kFloat32, uint64_t seed = 0) {
+  ModelOptions options;
+  options.dtype = dtype;
+  options.seed = seed;
+  std::unique_ptr<Model> model = Model::load(checkpoint, options, kernels.ctx).value();
+  model->allocate_kv(16, kBlockSize).value();
+  model->reserve(kernels.ctx, 64, 4, 64, 256).value();
+  return model;
+}
+
+std::vector<float> run(const TestKernels& kernels, Model& model, const ForwardBatch& batch) {
+  std::vector<float> logits(batch.logits_rows.size() * size_t(model.info().vocab_size));
+  model.forward(kernels.ctx, batch, logits).value();
+  return logits;
+}
+
+std::string load_error(const TestCheckpoint& checkpoint, const ModelOptions& options = {}) {
+  TestKernels kernels;
+  const auto result = Model::load(checkpoint, options, kernels.ctx);
+  return result.ok() ? "no error" : result.error().message;
+}
+
+TestCheckpoint hf_llama(const std::string& extra = "", bool tied = false) {
+  TestCheckpoint checkpoint(test_hf_config("LlamaForCausalLM", extra));
+  add_test_weights(checkpoint, kLlama, {}, tied);
+  return checkpoint;
+}
+
+TEST(Decoder, GgufOfTheSameWeightsGivesTheSameLogits) {
+  const std::pair<const Architecture*, std::vector<Target>> families[] = {
+      {&kLlama, {}}, {&kQwen2, {Target::kQkvProj}}, {&kQwen3, {}}};
+  const std::vector<int32_t> tokens = some_tokens(40);
+  for (const auto& [architecture, biased] : families) {
+    TestKernels kernels;
+    TestCheckpoint hf(test_hf_config(std::string(architecture->name)));
+    add_test_weights(hf, *architecture, biased, false);
+    TestCheckpoint gguf(test_gguf_config(std::string(architecture->gguf_name)), true);
+    add_test_weights(gguf, *architecture, biased, false);
+    const auto from_hf = load(kernels, hf);
+    const auto a = run(kernels, *from_hf, one_sequence(tokens, 0, 40));
+    const auto from_gguf = load(kernels, gguf);
+    const auto b = run(kernels, *from_gguf, one_sequence(tokens, 0, 40));
+    EXPECT_EQ(std::memcmp(a.data(), b.data(), a.size() * sizeof(float)), 0) << architecture->name;
+  }
+}
+
+TEST(Decoder, GgufBiasesOfQAndKAreReorderedToo) {
+  const std::vector<Target> biased = {Target::kQkvProj, Target::kOProj};
+  TestKernels kernels;
+  TestCheckpoint hf(test_hf_config("LlamaForCausalLM", R"("attention_bias": true)"));
+  add_test_weights(hf, kLlama, biased, false);
+  TestCheckpoint gguf(test_gguf_config("llama"), true);
+  add_test_weights(gguf, kLlama, biased, false);
+  const std::vector<int32_t> tokens = some_tokens(20);
+  const auto from_hf = load(kernels, hf);
+  const auto from_gguf = load(kernels, gguf);
+  EXPECT_EQ(run(kernels, *from_hf, one_sequence(tokens, 0, 20)),
+            run(kernels, *from_gguf, one_sequence(tokens, 0, 20)));
+}
+
+TEST(Decoder, ATiedHeadIsTheEmbedding) {
+  TestKernels kernels;
+  const TestCheckpoint tied_hf = hf_llama(R"("tie_word_embeddings": true)", true);
+  TestCheckpoint tied_gguf(test_gguf_config("llama"), true);
+  add_test_weights(tied_gguf, kLlama, {}, true);
+  const std::vector<int32_t> tokens = some_tokens(20);
+  const auto a = load(kernels, tied_hf);
+  const auto b = load(kernels, tied_gguf);
+  const auto untied = load(kernels, hf_llama());
+  EXPECT_LT(a->info().weight_bytes, untied->info().weight_bytes);
+  EXPECT_EQ(run(kernels, *a, one_sequence(tokens, 0, 20)),
+            run(kernels, *b, one_sequence(tokens, 0, 20)));
+}
+
+TEST(Decoder, UnequalFormatsOfQKVAreKeptApart) {
+  TestKernels kernels;
+  const TestCheckpoint whole = hf_llama();
+  TestCheckpoint mixed = hf_llama();
+  // v is the same constant in both, once as bf16 beside q and k in f32.
+  for (int64_t layer = 0; layer < kTestLayers; ++layer) {
+    const std::string name = fmt::format("model.layers.{}.self_attn.v_proj.weight", layer);
+    const std::vector<int64_t> shape = mixed.find(name)->shape;
+    mixed.remove(name);
+    std::vector<std::byte> half(size_t(shape[0] * shape[1]) * 2);
+    for (size_t i = 0; i < half.size(); i += 2) half[i + 1] = std::byte{0x3e};  // 0.125
+    mixed.add_raw(name, checkpoint::TensorType::kBF16, shape, half);
+  }
+  const auto model = load(kernels, mixed);
+  TestCheckpoint constant = hf_llama();
+  for (int64_t layer = 0; layer < kTestLayers; ++layer) {
+    const std::string name = fmt::format("model.layers.{}.self_attn.v_proj.weight", layer);
+    const std::vector<int64_t> shape = constant.find(name)->shape;
+    constant.remove(name);
+    constant.add(name, shape, std::vector<float>(size_t(shape[0] * shape[1]), 0.125f));
+  }
+  const std::vector<int32_t> tokens = some_tokens(20);
+  const auto expected = load(kernels, constant);
+  EXPECT_EQ(run(kernels, *model, one_sequence(tokens, 0, 20)),
+            run(kernels, *expected, one_sequence(tokens, 0, 20)));
+  EXPECT_LT(model->info().weight_bytes, load(kernels, whole)->info().weight_bytes);
+}
+
+TEST(Decoder, MissingMisshapenAndUnexpectedTensorsAreNamed) {
+  const std::string v = "model.layers.1.self_attn.v_proj";
+  TestCheckpoint missing = hf_llama();
+  missing.remove(v + ".weight");
+  EXPECT_THAT(load_error(missing), HasSubstr(v + ".weight is missing"));
+
+  TestCheckpoint misshapen = hf_llama();
+  misshapen.remove(v + ".weight");
+  misshapen.add(v + ".weight", {16, 31}, std::vector<float>(16 * 31));
+  EXPECT_THAT(load_error(misshapen), testing::AllOf(HasSubstr("test.file"), HasSubstr(v),
+                                                    HasSubstr("[16, 31]"), HasSubstr("[16, 32]")));
+
+  TestCheckpoint flat = hf_llama();
+  flat.remove("model.norm.weight");
+  flat.add("model.norm.weight", {32, 1}, std::vector<float>(32));
+  EXPECT_THAT(load_error(flat), HasSubstr("model.norm.weight"));
+
+  TestCheckpoint biased = hf_llama();
+  biased.add(v + ".bias", {16}, std::vector<float>(16));
+  EXPECT_THAT(load_error(biased), HasSubstr(v + ".bias has no place"));
+
+  TestCheckpoint short_data = hf_llama();
+  short_data.remove(v + ".weight");
+  short_data.add(v + ".weight", {16, 32}, std::vector<float>(8));
+  EXPECT_THAT(load_error(short_data), HasSubstr("32 bytes"));
+
+  TestCheckpoint untied = hf_llama("", true);
+  EXPECT_THAT(load_error(untied), HasSubstr("lm_head.weight is missing"));
+}
+
+TEST(Decoder, TensorsOutsideTheLayersOnlyWarn) {
+  TestCheckpoint extra = hf_llama();
+  extra.add("model.layers.7.self_attn.q_proj.weight", {4}, {1, 2, 3, 4});
+  extra.add("model.layers.0.self_attn.rotary_emb.inv_freq", {4}, {1, 2, 3, 4});
+  extra.add("vision.weight", {1}, {1});
+  EXPECT_EQ(load_error(extra), "no error");
+}
+
+TEST(Decoder, OneRankOnly) {
+  ModelOptions options;
+  options.world_size = 2;
+  EXPECT_THAT(load_error(hf_llama(), options), HasSubstr("--tensor-parallel-size"));
+}
+
+TEST(Decoder, ReservesWhatItAnnounced) {
+  TestKernels kernels;
+  const auto model =
+      Model::load(hf_llama(), {.dtype = DTypeChoice::kBFloat16}, kernels.ctx).value();
+  const size_t announced = model->activation_bytes(100, 7, 9, 256);
+  model->reserve(kernels.ctx, 100, 7, 9, 256).value();
+  const auto& decoder = dynamic_cast<const Decoder&>(*model);
+  EXPECT_EQ(decoder.arena_bytes() + kernels.workspace.capacity_bytes(), announced);
+}
+
+TEST(Decoder, KvBlocksAreAsLargeAsTheirDTypeSays) {
+  TestKernels kernels;
+  const auto f32 = load(kernels, hf_llama(), DTypeChoice::kFloat32);
+  const auto bf16 = load(kernels, hf_llama(), DTypeChoice::kBFloat16);
+  // Layers, K and V, tokens, heads, head_dim, bytes.
+  EXPECT_EQ(f32->kv_block_bytes(32), size_t(3 * 2 * 32 * 2 * 8 * 4));
+  EXPECT_EQ(bf16->kv_block_bytes(32), size_t(3 * 2 * 32 * 2 * 8 * 2));
+  EXPECT_FALSE(f32->allocate_kv(4, 8).ok());
+  EXPECT_FALSE(f32->allocate_kv(4, 24).ok());
+  EXPECT_FALSE(f32->allocate_kv(0, 16).ok());
+  EXPECT_FALSE(f32->allocate_kv(int64_t{1} << 62, 16).ok());
+}
+
+TEST(Decoder, DTypeChoosesFormatAndCache) {
+  TestKernels kernels;
+  const auto dtype_of = [&](const std::string& extra, DTypeChoice choice) {
+    const auto model = load(kernels, hf_llama(extra), choice);
+    const ModelInfo& info = model->info();
+    return fmt::format("{} {} {}", info.dtype, info.weight_format, device::name_of(info.kv_dtype));
+  };
+  EXPECT_EQ(dtype_of("", DTypeChoice::kAuto), "float32 F32 float32");
+  EXPECT_EQ(dtype_of(R"("dtype": "bfloat16")", DTypeChoice::kAuto), "bfloat16 BF16 bfloat16");
+  EXPECT_EQ(dtype_of(R"("torch_dtype": "float16")", DTypeChoice::kAuto), "float16 F16 float16");
+  EXPECT_EQ(dtype_of(R"("dtype": "bfloat16")", DTypeChoice::kFloat32), "float32 F32 float32");
+  EXPECT_EQ(dtype_of("", DTypeChoice::kFloat16), "float16 F16 float16");
+  EXPECT_THAT(load_error(hf_llama(R"("dtype": "float8_e4m3fn")")), HasSubstr("--dtype"));
+}
+
+TEST(Decoder, DummyWeightsFollowTheSeed) {
+  TestKernels kernels;
+  const TestCheckpoint config(test_hf_config("Qwen3ForCausalLM", R"("torch_dtype": "bfloat16")"));
+  const std::vector<int32_t> tokens = some_tokens(20);
+  const auto one = load(kernels, config, DTypeChoice::kAuto, 1);
+  const auto again = load(kernels, config, DTypeChoice::kAuto, 1);
+  const auto two = load(kernels, config, DTypeChoice::kAuto, 2);
+  const auto logits = run(kernels, *one, one_sequence(tokens, 0, 20));
+  EXPECT_EQ(logits, run(kernels, *again, one_sequence(tokens, 0, 20)));
+  EXPECT_NE(logits, run(kernels, *two, one_sequence(tokens, 0, 20)));
+  EXPECT_EQ(one->info().weight_hash, again->info().weight_hash);
+  EXPECT_NE(one->info().weight_hash, two->info().weight_hash);
+  EXPECT_EQ(one->info().weight_hash.size(), 64u);
+  for (const float value : logits) EXPECT_TRUE(std::isfinite(value));
+}
+
+TEST(Decoder, AChunkWithoutLogitsFillsTheCacheAllTheSame) {
+  TestKernels kernels;
+  const auto model = load(kernels, hf_llama());
+  const std::vector<int32_t> tokens = some_tokens(50);
+  const auto whole = run(kernels, *model, one_sequence(tokens, 0, 50));
+  run(kernels, *model, one_sequence(tokens, 0, 33, /*wants_logits=*/false));
+  ForwardBatch rest = one_sequence(tokens, 33, 50);
+  rest.logits_rows = {3, 16};  // some rows only
+  const auto some = run(kernels, *model, rest);
+  EXPECT_EQ(std::memcmp(some.data(), &whole[36 * kTestVocab], kTestVocab * sizeof(float)), 0);
+  EXPECT_EQ(std::memcmp(&some[kTestVocab], &whole[49 * kTestVocab], kTestVocab * sizeof(float)), 0);
+}
+
+TEST(Decoder, AWindowChangesWhatLiesBehindItOnly) {
+  TestKernels kernels;
+  const std::string types = R"("sliding_window": 8, "layer_types": ["sliding_attention",
+    "sliding_attention", "sliding_attention"])";
+  const std::vector<int32_t> tokens = some_tokens(20);
+  const auto full = load(kernels, hf_llama());
+  const auto windowed = load(kernels, hf_llama(types));
+  const auto a = run(kernels, *full, one_sequence(tokens, 0, 20));
+  const auto b = run(kernels, *windowed, one_sequence(tokens, 0, 20));
+  EXPECT_EQ(std::memcmp(a.data(), b.data(), 8 * kTestVocab * sizeof(float)), 0);
+  EXPECT_NE(std::memcmp(&a[8 * kTestVocab], &b[8 * kTestVocab], kTestVocab * sizeof(float)), 0);
+}
+
+TEST(Decoder, BrokenBatchesAreErrorsNotCrashes) {
+  TestKernels kernels;
+  const auto model = load(kernels, hf_llama());
+  const std::vector<int32_t> tokens = some_tokens(20);
+  const ForwardBatch good = one_sequence(tokens, 4, 20);
+  const auto fails = [&](auto&& change) {
+    ForwardBatch batch = good;
+    change(batch);
+    std::vector<float> logits(batch.logits_rows.size() * kTestVocab);
+    return !model->forward(kernels.ctx, batch, logits).ok();
+  };
+  EXPECT_FALSE(fails([](ForwardBatch&) {}));
+  EXPECT_TRUE(fails([](ForwardBatch& b) { b.token_ids[3] = kTestVocab; }));
+  EXPECT_TRUE(fails([](ForwardBatch& b) { b.token_ids[3] = -1; }));
+  EXPECT_TRUE(fails([](ForwardBatch& b) { b.positions[2] = 3; }));
+  EXPECT_TRUE(fails([](ForwardBatch& b) { b.slot_mapping[2] = 1 << 30; }));
+  EXPECT_TRUE(fails([](ForwardBatch& b) { b.block_tables[1] = -1; }));
+  EXPECT_TRUE(fails([](ForwardBatch& b) { b.block_tables[1] = 16; }));
+  EXPECT_TRUE(fails([](ForwardBatch& b) { b.block_tables.pop_back(); }));
+  EXPECT_TRUE(fails([](ForwardBatch& b) { b.seq_lens[0] = 1000; }));
+  EXPECT_TRUE(fails([](ForwardBatch& b) { b.seq_lens[0] = 3; }));
+  EXPECT_TRUE(fails([](ForwardBatch& b) { b.query_start_loc[1] = 7; }));
+  EXPECT_TRUE(fails([](ForwardBatch& b) { b.query_start_loc.pop_back(); }));
+  EXPECT_TRUE(fails([](ForwardBatch& b) { b.logits_rows = {5, 5}; }));
+  EXPECT_TRUE(fails([](ForwardBatch& b) { b.logits_rows = {16}; }));
+  std::vector<float> too_small(3);
+  EXPECT_FALSE(model->forward(kernels.ctx, good, too_small).ok());
+  EXPECT_FALSE(model->forward(kernels.ctx, one_sequence(some_tokens(65), 0, 65), {}).ok())
+      << "more tokens than reserved";
+}
+
+}  // namespace
+}  // namespace octavo::model

@@ -1,0 +1,65 @@
+#include "model/layers/attention.h"
+
+#include <algorithm>
+
+namespace octavo::model {
+
+Attention::Attention(const DecoderConfig& config, int64_t layer, Weights weights)
+    : head_dim_(config.head_dim),
+      num_kv_heads_(config.num_kv_heads),
+      qkv_size_(config.qkv_size()),
+      q_size_(config.q_size()),
+      weights_(std::move(weights)) {
+  params_.num_heads = config.num_heads;
+  params_.scale = config.scale_of_attention();
+  params_.sliding_window = config.sliding_windows.at(size_t(layer));
+  params_.softcap = float(config.attention_softcap);
+}
+
+size_t Attention::size_bytes() const {
+  size_t total = weights_.qkv_proj.size_bytes() + weights_.o_proj.size_bytes();
+  if (weights_.q_norm) total += weights_.q_norm->size_bytes();
+  if (weights_.k_norm) total += weights_.k_norm->size_bytes();
+  return total;
+}
+
+size_t Attention::workspace_bytes(const StepLimits& limits) const {
+  return std::max(
+      {weights_.qkv_proj.workspace_bytes(limits.num_tokens),
+       weights_.o_proj.workspace_bytes(limits.num_tokens),
+       kernels::attention_workspace_bytes(limits.num_tokens, params_.num_heads, head_dim_,
+                                          limits.max_model_len, limits.num_seqs)});
+}
+
+Status Attention::write_kv(const Step& step, const RotaryEmbedding& rope,
+                           const kernels::KvLayer& cache) const {
+  const Activations& act = step.activations;
+  OCTAVO_TRY(weights_.qkv_proj.forward(step.ctx, act.qkv, act.normed, step.num_tokens,
+                                       kernels::Epilogue::kStore));
+  float* q = act.qkv;
+  float* k = act.qkv + q_size_;
+  const float* v = k + num_kv_heads_ * head_dim_;
+  if (weights_.q_norm) {
+    weights_.q_norm->forward_heads(step.ctx, q, qkv_size_, step.num_tokens, params_.num_heads);
+  }
+  if (weights_.k_norm) {
+    weights_.k_norm->forward_heads(step.ctx, k, qkv_size_, step.num_tokens, num_kv_heads_);
+  }
+  // q and k heads lie side by side, so one call turns both.
+  rope.rotate(step.ctx, q, qkv_size_, act.cos_sin, step.num_tokens,
+              params_.num_heads + num_kv_heads_);
+  kernels::kv_write(step.ctx, cache, k, v, qkv_size_, step.slot_mapping, step.num_tokens);
+  return {};
+}
+
+void Attention::attend(const Step& step, const kernels::KvLayer& cache) const {
+  kernels::attention(step.ctx, step.activations.attention, q_size_, step.activations.qkv, qkv_size_,
+                     cache, step.attention, params_);
+}
+
+Status Attention::project(const Step& step, int64_t num_rows) const {
+  return weights_.o_proj.forward(step.ctx, step.activations.hidden, step.activations.attention,
+                                 num_rows, kernels::Epilogue::kAdd);
+}
+
+}  // namespace octavo::model

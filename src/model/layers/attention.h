@@ -1,0 +1,48 @@
+#pragma once
+
+#include <optional>
+
+#include "model/decoder_config.h"
+#include "model/layers/linear.h"
+#include "model/layers/rms_norm.h"
+#include "model/layers/rotary_embedding.h"
+#include "model/layers/step.h"
+
+namespace octavo::model {
+
+/// Grouped-query attention over the paged cache: q, k, v in one product, optional norms of their
+/// heads, rope, the cache, the output product added to the residual stream.
+class Attention {
+ public:
+  struct Weights {
+    Linear qkv_proj;
+    Linear o_proj;
+    std::optional<RmsNorm> q_norm;
+    std::optional<RmsNorm> k_norm;
+  };
+
+  Attention(const DecoderConfig& config, int64_t layer, Weights weights);
+
+  size_t size_bytes() const;
+  size_t workspace_bytes(const StepLimits& limits) const;
+  const Linear& qkv_proj() const { return weights_.qkv_proj; }
+  const Linear& o_proj() const { return weights_.o_proj; }
+
+  /// Reads activations.normed; leaves keys and values of this step's tokens in `cache`.
+  Status write_kv(const Step& step, const RotaryEmbedding& rope,
+                  const kernels::KvLayer& cache) const;
+  /// After write_kv: activations.attention = softmax(q K^T) V of every row.
+  void attend(const Step& step, const kernels::KvLayer& cache) const;
+  /// activations.hidden += o_proj of activations.attention, first `num_rows` rows.
+  Status project(const Step& step, int64_t num_rows) const;
+
+ private:
+  int64_t head_dim_;
+  int64_t num_kv_heads_;
+  int64_t qkv_size_;
+  int64_t q_size_;
+  kernels::AttentionParams params_;
+  Weights weights_;
+};
+
+}  // namespace octavo::model

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+#include "kernels/linear/linear.h"
+#include "model/communicator.h"
+
+namespace octavo::model {
+
+/// How a matrix is divided among ranks: not, by outputs (q/k/v, gate/up), or by inputs (o, down),
+/// in which case the product must be summed over the ranks.
+enum class Split { kNone, kOutputs, kInputs };
+
+struct LinearPlacement {
+  Split split = Split::kNone;
+  Communicator* communicator = nullptr;  // outlives the layer
+};
+
+/// out = x W^T + b. One packed matrix where its parts (q, k, v) share a format, else one per run of
+/// equal formats, side by side in `out`.
+class Linear {
+ public:
+  Linear() = default;
+  /// `bias` is [num_rows of all matrices] or empty.
+  Linear(std::vector<kernels::PackedMatrix> matrices, std::vector<float> bias,
+         LinearPlacement placement);
+
+  int64_t num_rows() const { return num_rows_; }
+  int64_t num_cols() const { return matrices_.empty() ? 0 : matrices_.front().num_cols(); }
+  size_t size_bytes() const;
+  const std::vector<kernels::PackedMatrix>& matrices() const { return matrices_; }
+
+  /// Scratch of `forward`, bytes.
+  size_t workspace_bytes(int64_t num_tokens) const;
+
+  ///   out  [num_tokens, num_rows()] contiguous;  x  [num_tokens, num_cols()] contiguous
+  Status forward(const kernels::KernelContext& ctx, float* out, const float* x, int64_t num_tokens,
+                 kernels::Epilogue epilogue) const;
+
+ private:
+  std::vector<kernels::PackedMatrix> matrices_;
+  std::vector<float> bias_;
+  LinearPlacement placement_;
+  int64_t num_rows_ = 0;
+};
+
+}  // namespace octavo::model

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <optional>
+
+#include "model/layers/embedding.h"
+#include "model/layers/linear.h"
+
+namespace octavo::model {
+
+/// Hidden rows to logits, with a matrix of its own or the embedding's.
+class LmHead {
+ public:
+  LmHead() = default;
+  /// nullopt: tied to the embedding.
+  explicit LmHead(std::optional<kernels::PackedMatrix> matrix) : matrix_(std::move(matrix)) {}
+
+  bool is_tied() const { return !matrix_.has_value(); }
+  const kernels::PackedMatrix& matrix(const Embedding& embedding) const {
+    return matrix_ ? *matrix_ : embedding.table();
+  }
+  size_t size_bytes() const { return matrix_ ? matrix_->size_bytes() : 0; }
+  size_t workspace_bytes(const Embedding& embedding, int64_t num_rows) const {
+    return kernels::linear_workspace_bytes(matrix(embedding), num_rows);
+  }
+
+  ///   logits  [num_rows, vocab_size];  x  [num_rows, hidden_size]
+  void forward(const kernels::KernelContext& ctx, float* logits, const float* x, int64_t num_rows,
+               const Embedding& embedding) const {
+    const kernels::PackedMatrix& weight = matrix(embedding);
+    kernels::linear(ctx, logits, weight.num_rows(), x, weight.num_cols(), num_rows, weight, nullptr,
+                    kernels::Epilogue::kStore);
+  }
+
+ private:
+  std::optional<kernels::PackedMatrix> matrix_;
+};
+
+}  // namespace octavo::model

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "model/layers/linear.h"
+#include "model/layers/step.h"
+
+namespace octavo::model {
+
+/// Gated MLP: hidden += down(silu(gate(x)) * up(x)).
+class Mlp {
+ public:
+  Mlp(Linear gate_up_proj, Linear down_proj)
+      : gate_up_proj_(std::move(gate_up_proj)), down_proj_(std::move(down_proj)) {}
+
+  size_t size_bytes() const { return gate_up_proj_.size_bytes() + down_proj_.size_bytes(); }
+  size_t workspace_bytes(const StepLimits& limits) const;
+  const Linear& gate_up_proj() const { return gate_up_proj_; }
+  const Linear& down_proj() const { return down_proj_; }
+
+  /// Reads activations.normed, adds to activations.hidden; first `num_rows` rows.
+  Status forward(const Step& step, int64_t num_rows) const;
+
+ private:
+  Linear gate_up_proj_;
+  Linear down_proj_;
+};
+
+}  // namespace octavo::model

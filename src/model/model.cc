@@ -1,0 +1,46 @@
+#include "model/model.h"
+
+#include <fmt/format.h>
+
+#include "model/decoder.h"
+#include "model/models.h"
+
+namespace octavo::model {
+namespace {
+
+std::unique_ptr<WeightSource> make_source(const checkpoint::Checkpoint& checkpoint,
+                                          const ModelOptions& options, const DTypePlan& dtype,
+                                          const kernels::KernelContext& ctx) {
+  if (checkpoint.has_weights()) return make_checkpoint_source(checkpoint);
+  const bool is_f32 = dtype.dtype == device::DType::kF32;
+  return make_dummy_source(
+      options.seed, is_f32 ? kernels::WeightFormat::kF32 : kernels::WeightFormat::kBF16, ctx.pool);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> Model::load(const checkpoint::Checkpoint& checkpoint,
+                                           const ModelOptions& options,
+                                           const kernels::KernelContext& ctx) {
+  if (options.world_size != 1 || options.rank != 0) {
+    return Error{Code::kUnsupported,
+                 fmt::format("rank {} of {}: octavo runs a model on one rank; set "
+                             "--tensor-parallel-size and --pipeline-parallel-size to 1",
+                             options.rank, options.world_size)};
+  }
+  OCTAVO_TRY(const Architecture* architecture, find_architecture(checkpoint));
+  OCTAVO_TRY(const DecoderConfig config, read_decoder_config(checkpoint, *architecture));
+  OCTAVO_TRY(DTypePlan dtype, plan_dtype(options.dtype, config, checkpoint));
+  if (!checkpoint.has_weights() && !dtype.convert_to && dtype.dtype == device::DType::kF16) {
+    dtype.convert_to = kernels::WeightFormat::kF16;
+  }
+  const std::unique_ptr<WeightSource> source = make_source(checkpoint, options, dtype, ctx);
+  auto communicator = std::make_unique<SingleRank>();
+  WeightLoader loader(
+      {*architecture, config, dtype, *source, checkpoint.is_gguf(), communicator.get()}, ctx);
+  OCTAVO_TRY(std::unique_ptr<Decoder> decoder,
+             Decoder::create(config, dtype, loader, *source, std::move(communicator)));
+  return std::unique_ptr<Model>(std::move(decoder));
+}
+
+}  // namespace octavo::model

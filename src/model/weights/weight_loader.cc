@@ -1,0 +1,119 @@
+#include "model/weights/weight_loader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace octavo::model {
+namespace {
+
+/// "model.layers.{}.x" and 3 give "model.layers.3.x".
+std::string with_layer(std::string_view pattern, int64_t layer) {
+  const size_t at = pattern.find("{}");
+  if (at == std::string_view::npos) return std::string(pattern);
+  return fmt::format("{}{}{}", pattern.substr(0, at), layer, pattern.substr(at + 2));
+}
+
+}  // namespace
+
+Result<std::string> WeightLoader::tensor_name(Target target, int part, int64_t layer,
+                                              std::string_view suffix) const {
+  for (const WeightName& row : context_.architecture.weight_names) {
+    if (row.target != target || row.part != part) continue;
+    return with_layer(context_.is_gguf ? row.gguf : row.hf, layer) + std::string(suffix);
+  }
+  return Error{Code::kInternal, fmt::format("{} has no name for weight {} part {}",
+                                            context_.architecture.name, int(target), part)};
+}
+
+std::vector<int32_t> WeightLoader::row_order(Target target, int part, int64_t num_rows) const {
+  const bool is_rotated = target == Target::kQkvProj && part < 2;
+  if (!context_.is_gguf || !context_.architecture.gguf_interleaves_rope || !is_rotated) return {};
+  const int64_t head_dim = context_.config.head_dim;
+  std::vector<int32_t> order(static_cast<size_t>(num_rows));
+  for (int64_t row = 0; row < num_rows; ++row) {
+    const int64_t head = row / head_dim;
+    const int64_t half = (row % head_dim) / (head_dim / 2);
+    const int64_t pair = row % (head_dim / 2);
+    order[size_t(row)] = int32_t(head * head_dim + 2 * pair + half);
+  }
+  return order;
+}
+
+Result<kernels::PackedMatrix> WeightLoader::load_matrix(Target target, int64_t layer,
+                                                        int64_t num_rows, int64_t num_cols) {
+  OCTAVO_TRY(const std::string name, tensor_name(target, 0, layer, ".weight"));
+  const std::array<int64_t, 2> shape{num_rows, num_cols};
+  OCTAVO_TRY(const SourceTensor tensor, context_.source.take(name, shape, Fill::kRandom));
+  const kernels::WeightPart part{tensor.data, tensor.format, num_rows, {}};
+  return kernels::PackedMatrix::create(kernels_, {&part, 1}, num_cols,
+                                       context_.dtype.packed_format(tensor.format),
+                                       context_.dtype.arithmetic);
+}
+
+Result<Linear> WeightLoader::load_linear(Target target, int64_t layer,
+                                         std::vector<int64_t> part_rows, int64_t num_cols,
+                                         bool has_bias, Split split) {
+  std::vector<SourceTensor> tensors;  // owns dummy data until it is packed
+  std::vector<kernels::WeightPart> parts;
+  for (size_t i = 0; i < part_rows.size(); ++i) {
+    OCTAVO_TRY(const std::string name, tensor_name(target, int(i), layer, ".weight"));
+    const std::array<int64_t, 2> shape{part_rows[i], num_cols};
+    OCTAVO_TRY(SourceTensor tensor, context_.source.take(name, shape, Fill::kRandom));
+    parts.push_back(
+        {tensor.data, tensor.format, part_rows[i], row_order(target, int(i), part_rows[i])});
+    tensors.push_back(std::move(tensor));
+  }
+  const auto packed_format = [&](size_t i) {
+    return context_.dtype.packed_format(parts[i].format);
+  };
+  std::vector<kernels::PackedMatrix> matrices;
+  for (size_t begin = 0; begin < parts.size();) {
+    size_t end = begin + 1;
+    while (end < parts.size() && packed_format(end) == packed_format(begin)) ++end;
+    OCTAVO_TRY(
+        kernels::PackedMatrix matrix,
+        kernels::PackedMatrix::create(kernels_, std::span(parts).subspan(begin, end - begin),
+                                      num_cols, packed_format(begin), context_.dtype.arithmetic));
+    bytes_by_format_[size_t(matrix.format())] += matrix.size_bytes();
+    matrices.push_back(std::move(matrix));
+    begin = end;
+  }
+  std::vector<float> bias;
+  if (has_bias) {
+    OCTAVO_TRY(bias, load_bias(target, layer, part_rows));
+  }
+  return Linear(std::move(matrices), std::move(bias),
+                LinearPlacement{split, context_.communicator});
+}
+
+Result<std::vector<float>> WeightLoader::load_bias(Target target, int64_t layer,
+                                                   const std::vector<int64_t>& part_rows) {
+  std::vector<float> bias;
+  for (size_t i = 0; i < part_rows.size(); ++i) {
+    OCTAVO_TRY(const std::string name, tensor_name(target, int(i), layer, ".bias"));
+    const std::array<int64_t, 1> shape{part_rows[i]};
+    OCTAVO_TRY(const SourceTensor tensor, context_.source.take(name, shape, Fill::kRandom));
+    OCTAVO_TRY(const std::vector<float> stored, to_f32(tensor, part_rows[i], name));
+    const std::vector<int32_t> order = row_order(target, int(i), part_rows[i]);
+    for (size_t row = 0; row < stored.size(); ++row) {
+      bias.push_back(order.empty() ? stored[row] : stored[size_t(order[row])]);
+    }
+  }
+  return bias;
+}
+
+Result<RmsNorm> WeightLoader::load_norm(Target target, int64_t layer, int64_t size) {
+  OCTAVO_TRY(const std::string name, tensor_name(target, 0, layer, ".weight"));
+  const std::array<int64_t, 1> shape{size};
+  OCTAVO_TRY(const SourceTensor tensor, context_.source.take(name, shape, Fill::kOnes));
+  OCTAVO_TRY(std::vector<float> weight, to_f32(tensor, size, name));
+  return RmsNorm(std::move(weight), context_.config.norm_eps);
+}
+
+kernels::WeightFormat WeightLoader::main_format() const {
+  const auto most = std::max_element(bytes_by_format_.begin(), bytes_by_format_.end());
+  return kernels::WeightFormat(most - bytes_by_format_.begin());
+}
+
+}  // namespace octavo::model

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/architectures/architecture.h"
+#include "model/layers/linear.h"
+#include "model/layers/rms_norm.h"
+#include "model/weights/dtype_plan.h"
+#include "model/weights/weight_source.h"
+
+namespace octavo::model {
+
+/// Turns a family's tensors into packed layers: finds them by its table of names, checks shapes,
+/// stacks parts, undoes GGUF's order of rotary rows, converts as `--dtype` asks.
+class WeightLoader {
+ public:
+  struct Context {
+    const Architecture& architecture;
+    const DecoderConfig& config;
+    DTypePlan dtype;
+    WeightSource& source;
+    bool is_gguf = false;
+    Communicator* communicator = nullptr;
+  };
+  WeightLoader(Context context, const kernels::KernelContext& kernels)
+      : context_(context), kernels_(kernels) {}
+
+  /// One matrix of its own. `layer` is -1 outside the layers.
+  Result<kernels::PackedMatrix> load_matrix(Target target, int64_t layer, int64_t num_rows,
+                                            int64_t num_cols);
+  /// Parts stacked in order, `part_rows` rows each.
+  Result<Linear> load_linear(Target target, int64_t layer, std::vector<int64_t> part_rows,
+                             int64_t num_cols, bool has_bias, Split split);
+  Result<RmsNorm> load_norm(Target target, int64_t layer, int64_t size);
+
+  /// The format of most bytes of the linear layers so far.
+  kernels::WeightFormat main_format() const;
+
+ private:
+  Result<std::string> tensor_name(Target target, int part, int64_t layer,
+                                  std::string_view suffix) const;
+  /// Order of rows that turns interleaved rotary pairs into halves; empty when they are.
+  std::vector<int32_t> row_order(Target target, int part, int64_t num_rows) const;
+  Result<std::vector<float>> load_bias(Target target, int64_t layer,
+                                       const std::vector<int64_t>& part_rows);
+
+  Context context_;
+  const kernels::KernelContext& kernels_;
+  std::array<size_t, 6> bytes_by_format_{};
+};
+
+}  // namespace octavo::model

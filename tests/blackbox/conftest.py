@@ -1,0 +1,73 @@
+"""Fixtures: one shared server for the session, a factory for special flags, the check after every
+entry of cases.md (see test names bl_NNN)."""
+
+import os
+
+import pytest
+from helpers import CONTEXT_LENGTH, Server, binary, default_model, wait_for
+
+SMALL_POOL = ("--kv-cache-memory-bytes", "192M")
+RSS_GROWTH_LIMIT = 150 << 20  # over a whole session, after the first tests
+
+
+def pytest_collection_modifyitems(items):
+    if not os.path.exists(binary()):
+        for item in items:
+            item.add_marker(pytest.mark.skip(reason=f"no binary at {binary()}"))
+    elif not os.path.exists(default_model()):
+        for item in items:
+            item.add_marker(pytest.mark.skip(reason=f"no model at {default_model()}"))
+
+
+@pytest.fixture(scope="session")
+def shared_server():
+    server = Server(*SMALL_POOL, "--max-model-len", str(CONTEXT_LENGTH), "--max-num-seqs", "64")
+    server.start_kv_usage = server.metrics().value("vllm:kv_cache_usage_perc")
+    server.rss_after_warm_up = None
+    server.num_checks = 0
+    yield server
+    server.stop()
+
+
+def check_after(server):
+    """What must hold after every entry: it answers, nothing runs, the pool is as at the start."""
+    assert server.complete("After.", max_tokens=1)["usage"]["completion_tokens"] == 1
+    server.wait_idle()
+    wait_for(
+        lambda: server.metrics().value("vllm:kv_cache_usage_perc") == server.start_kv_usage,
+        what="KV usage back at its start value")
+
+
+@pytest.fixture
+def server(shared_server):
+    """The shared server, checked after the test."""
+    yield shared_server
+    check_after(shared_server)
+    shared_server.num_checks += 1
+    if shared_server.num_checks == 10:
+        shared_server.rss_after_warm_up = shared_server.rss_bytes()
+    if shared_server.rss_after_warm_up:
+        growth = shared_server.rss_bytes() - shared_server.rss_after_warm_up
+        # The KV pool's pages are touched when blocks are first handed out.
+        assert growth < RSS_GROWTH_LIMIT + (192 << 20), f"RSS grew by {growth >> 20} MiB"
+
+
+@pytest.fixture(scope="module")
+def start_server():
+    """Factory: start_server("--flag", ...) -> Server, stopped at the end of the module."""
+    started = []
+
+    def start(*flags, pool=SMALL_POOL, length=1024, **kwargs):
+        server = Server(*pool, "--max-model-len", str(length), *flags, **kwargs)
+        started.append(server)
+        return server
+
+    yield start
+    for server in started:
+        server.stop()
+
+
+@pytest.fixture(scope="module")
+def small_server(start_server):
+    """A context of 256 tokens, for what happens at its end."""
+    return start_server(length=256)

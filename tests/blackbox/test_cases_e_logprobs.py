@@ -1,0 +1,127 @@
+"""cases.md section E: logprobs."""
+
+import pytest
+from helpers import joined_text, parallel
+
+PROMPT = "The capital of France is"
+
+
+def test_bl_046_logprobs_zero(server):
+    logprobs = server.complete(PROMPT, max_tokens=3, logprobs=0, ignore_eos=True)["choices"][0][
+        "logprobs"]
+    assert len(logprobs["token_logprobs"]) == len(logprobs["tokens"]) == 3
+    assert all(value <= 0 for value in logprobs["token_logprobs"])
+    for top in logprobs["top_logprobs"] or []:
+        assert top is None or len(top) <= 1
+
+
+def test_bl_047_chat_logprobs_without_top(server):
+    content = server.chat("Hi", max_tokens=3, logprobs=True, ignore_eos=True)["choices"][0][
+        "logprobs"]["content"]
+    assert len(content) == 3
+    for entry in content:
+        assert entry["top_logprobs"] == []
+        assert bytes(entry["bytes"]).decode("utf-8", "replace") == entry["token"]
+    body = {"messages": [{"role": "user", "content": "Hi"}], "logprobs": False, "top_logprobs": 5}
+    assert server.post("/v1/chat/completions", body).status == 400
+
+
+@pytest.mark.parametrize("count", [1, 5, 20])
+def test_bl_048_exact_counts_up_to_the_limit(server, count):
+    content = server.chat("Hi", max_tokens=2, logprobs=True, top_logprobs=count,
+                          ignore_eos=True)["choices"][0]["logprobs"]["content"]
+    for entry in content:
+        values = [top["logprob"] for top in entry["top_logprobs"]]
+        assert len(values) == count
+        assert values == sorted(values, reverse=True)
+        assert entry["logprob"] == values[0], "greedy takes the most likely"
+    tops = server.complete(PROMPT, max_tokens=2, logprobs=count,
+                           ignore_eos=True)["choices"][0]["logprobs"]["top_logprobs"]
+    assert all(1 <= len(top) <= count + 1 for top in tops)
+
+
+def test_bl_048_above_the_limit_is_400(server):
+    chat = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1, "logprobs": True}
+    for stream in (False, True):
+        answer = server.post("/v1/chat/completions", {**chat, "top_logprobs": 21, "stream": stream})
+        assert answer.status == 400
+        answer = server.post("/v1/completions", {"prompt": "Hi", "max_tokens": 1, "logprobs": 21,
+                                                 "stream": stream})
+        assert answer.status == 400
+
+
+def test_bl_049_huge_logprob_requests_are_bounded(server):
+    before = server.rss_bytes()
+    chat = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1, "logprobs": True}
+    assert server.post("/v1/chat/completions", {**chat, "top_logprobs": 16384}).status == 400
+    long_prompt = "word " * 300
+    answer = server.post("/v1/completions",
+                         {"prompt": long_prompt, "max_tokens": 1, "prompt_logprobs": -1})
+    assert answer.status in (200, 400)
+    assert len(answer.body) < 64 << 20
+    assert server.rss_bytes() - before < 300 << 20
+
+
+def test_bl_050_echo_of_ids_with_logprobs(server):
+    ids = server.tokenize(PROMPT)
+    logprobs = server.complete(ids, max_tokens=1, echo=True, logprobs=2)["choices"][0]["logprobs"]
+    values = logprobs["token_logprobs"]
+    assert len(values) == len(ids) + 1
+    assert values[0] is None and all(value <= 0 for value in values[1:])
+    assert logprobs["top_logprobs"][0] is None
+
+
+def test_bl_051_echo_scores_continuations(server):
+    def score(continuation):
+        length = len(server.tokenize(continuation))
+        choice = server.complete(PROMPT + continuation, max_tokens=1, echo=True,
+                                 logprobs=1)["choices"][0]
+        values = choice["logprobs"]["token_logprobs"][-1 - length:-1]
+        direct = server.complete(PROMPT + continuation, max_tokens=1,
+                                 prompt_logprobs=1)["choices"][0]["prompt_logprobs"]
+        ids = server.tokenize(PROMPT + continuation)[-length:]
+        direct_values = [entry[str(i)]["logprob"] for entry, i in zip(direct[-length:], ids)]
+        assert values == pytest.approx(direct_values, abs=1e-6)
+        return sum(values)
+
+    assert score(" Paris") > score(" banana")
+
+
+def test_bl_052_streamed_echo_with_logprobs(server):
+    fields = dict(max_tokens=4, echo=True, logprobs=1, ignore_eos=True)
+    events = server.complete_stream(PROMPT, **fields)
+    whole = server.complete(PROMPT, **fields)["choices"][0]
+    assert joined_text(events) == whole["text"]
+    assert events[0]["choices"][0]["text"].startswith(PROMPT)
+    tokens, values, offsets = [], [], []
+    for event in events[:-1]:
+        for choice in event["choices"]:
+            if choice["logprobs"]:
+                tokens += choice["logprobs"]["tokens"]
+                values += choice["logprobs"]["token_logprobs"]
+                offsets += choice["logprobs"]["text_offset"]
+    assert tokens == whole["logprobs"]["tokens"]
+    assert values == whole["logprobs"]["token_logprobs"]
+    assert offsets == whole["logprobs"]["text_offset"]
+
+
+def test_bl_054_logprobs_are_raw(server):
+    content = server.chat("Tell me something.", max_tokens=4, temperature=1, seed=1, top_p=0.1,
+                          logprobs=True, top_logprobs=5, ignore_eos=True)["choices"][0][
+                              "logprobs"]["content"]
+    for entry in content:
+        assert len(entry["top_logprobs"]) == 5
+        assert all(top["logprob"] > -9999 for top in entry["top_logprobs"])
+    assert any(entry["logprob"] < -1e-3 for entry in content)
+
+
+def test_bl_056_with_and_without_logprobs_in_one_batch(server):
+    plain = server.complete_text(PROMPT, max_tokens=8)
+
+    def run(index):
+        choice = server.complete(PROMPT, max_tokens=8,
+                                 **({"logprobs": 2} if index % 2 else {}))["choices"][0]
+        assert (choice["logprobs"] is not None) == bool(index % 2)
+        return choice["text"]
+
+    assert set(parallel(run, range(100), workers=2)) == {plain}

@@ -1,0 +1,164 @@
+"""cases.md section I: disconnects, aborts, load."""
+
+import contextlib
+import http.client
+import json
+import resource
+import socket
+import threading
+import time
+
+import pytest
+from helpers import parallel, wait_for
+
+LONG = {"prompt": "Once upon a time", "max_tokens": 4000, "ignore_eos": True, "temperature": 0}
+
+
+def running(server):
+    return server.metrics().value("vllm:num_requests_running")
+
+
+def generated(server):
+    return server.metrics().value("vllm:generation_tokens_total")
+
+
+def open_request(server, body):
+    """A POST to /v1/completions whose answer nobody has read yet; the socket."""
+    raw = server.raw()
+    data = json.dumps(body).encode()
+    raw.send(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+             b"Content-Length: %d\r\n\r\n%s" % (len(data), data))
+    return raw
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_bl_092_a_closed_socket_ends_the_request(server, stream):
+    aborts = server.metrics().value("vllm:request_success_total", finished_reason="abort")
+    raw = open_request(server, {**LONG, "stream": stream})
+    wait_for(lambda: running(server) == 1, what="the request runs")
+    time.sleep(0.3)
+    raw.close()
+    wait_for(lambda: running(server) == 0, timeout=2, what="running is 0")
+    before = generated(server)
+    time.sleep(0.2)
+    assert generated(server) == before
+    after = server.metrics().value("vllm:request_success_total", finished_reason="abort")
+    assert after == aborts + 1
+
+
+def test_bl_094_a_queued_request_that_is_closed_never_runs(start_server):
+    server = start_server("--max-num-seqs", "1")
+    long_one = open_request(server, {**LONG, "max_tokens": 900, "stream": True})
+    wait_for(lambda: running(server) == 1, what="A runs")
+    prompts = server.metrics().value("vllm:prompt_tokens_total")
+    queued = open_request(server, {**LONG, "prompt": "The queued one " * 20, "max_tokens": 5})
+    wait_for(lambda: server.metrics().value("vllm:num_requests_waiting") == 1, what="B waits")
+    queued.close()
+    wait_for(lambda: server.metrics().value("vllm:num_requests_waiting") == 0, timeout=2,
+             what="B has left the queue")
+    long_one.close()
+    answer = server.complete("C follows", max_tokens=2, ignore_eos=True)
+    assert answer["usage"]["completion_tokens"] == 2
+    server.wait_idle()
+    moved = server.metrics().value("vllm:prompt_tokens_total") - prompts
+    assert moved == answer["usage"]["prompt_tokens"], "B's prompt was never computed"
+
+
+def test_bl_097_slow_readers_cost_only_themselves(server):
+    before = server.rss_bytes()
+    slow = []
+    data = json.dumps({**LONG, "max_tokens": 150, "stream": True}).encode()
+    for _ in range(20):
+        raw = server.raw(receive_buffer=4096)
+        raw.send(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                 b"Content-Length: %d\r\n\r\n%s" % (len(data), data))
+        slow.append(raw)
+    assert server.complete("A normal one", max_tokens=4, ignore_eos=True)
+    for raw in slow:
+        raw.socket.recv(100)
+    server.wait_idle(timeout=60)
+    assert server.rss_bytes() - before < 300 << 20
+    for raw in slow:
+        raw.close()
+
+
+def test_bl_098_ten_thousand_idle_connections(server):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 10_000
+    if hard != resource.RLIM_INFINITY and hard < wanted + 500:
+        wanted = hard - 500
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted + 500), hard))
+    descriptors = server.num_descriptors()
+    slowest = 0.0
+    stop = threading.Event()
+    failures = []
+
+    def poll():
+        nonlocal slowest
+        while not stop.is_set():
+            for path in ("/health", "/metrics"):
+                start = time.monotonic()
+                if server.get(path).status != 200:
+                    failures.append(path)
+                slowest = max(slowest, time.monotonic() - start)
+            stop.wait(0.2)
+
+    def short(index):
+        if index % 10:
+            return server.get("/v1/models").status
+        return server.post("/v1/completions", {"prompt": "Hi", "max_tokens": 1}).status
+
+    poller = threading.Thread(target=poll)
+    poller.start()
+    idle = []
+    try:
+        for _ in range(wanted):
+            connection = socket.socket()
+            connection.connect(("127.0.0.1", server.port))
+            idle.append(connection)
+        statuses = parallel(short, range(2000), workers=32)
+    finally:
+        stop.set()
+        poller.join()
+        for connection in idle:
+            connection.close()
+    assert not failures
+    assert slowest < 1.0, f"the slowest check took {slowest:.2f} s"
+    assert set(statuses) <= {200, 429, 503} and statuses.count(200) > 1900
+    wait_for(lambda: server.num_descriptors() <= descriptors + 2, timeout=20,
+             what="descriptors are back")
+
+
+def test_bl_099_silent_streams_get_comments(start_server):
+    server = start_server("--max-num-seqs", "1", "--sse-keep-alive-interval", "1", length=2048)
+    first = open_request(server, {**LONG, "max_tokens": 2000, "stream": True})
+    wait_for(lambda: running(server) == 1, what="A runs")
+    second = open_request(server, {**LONG, "max_tokens": 2, "stream": True})
+    seen = b""
+    with contextlib.suppress(TimeoutError):
+        second.socket.settimeout(8)
+        while b": keep-alive\n\n" not in seen:
+            chunk = second.socket.recv(65536)
+            assert chunk
+            seen += chunk
+    assert b": keep-alive\n\n" in seen
+    first.close()
+    assert b"[DONE]" in second.receive_until(b"[DONE]")
+    second.close()
+
+
+def test_many_clients_of_one_connection_each(server):
+    def run(index):
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+        try:
+            for _ in range(3):
+                body = json.dumps({"prompt": f"{index}", "max_tokens": 2}).encode()
+                connection.request("POST", "/v1/completions", body=body,
+                                   headers={"Content-Type": "application/json"})
+                answer = connection.getresponse()
+                answer.read()
+                assert answer.status == 200
+        finally:
+            connection.close()
+
+    parallel(run, range(32), workers=32)

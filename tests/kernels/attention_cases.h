@@ -1,0 +1,209 @@
+#pragma once
+
+#include <algorithm>
+
+#include "kernels/attention/attention.h"
+#include "kernels/linear/convert.h"
+#include "support.h"
+
+// A paged cache for tests, the f64 reference of attention, and how far a kernel may be from it.
+
+namespace octavo::kernels {
+
+struct AttentionCase {
+  device::DType dtype = device::DType::kBF16;
+  int64_t num_heads = 3;
+  int64_t num_kv_heads = 1;
+  int64_t head_dim = 64;
+  int64_t block_size = 16;
+  int64_t sliding_window = 0;
+  float softcap = 0.0f;
+};
+
+inline float round_to(device::DType dtype, float value) {
+  if (dtype == device::DType::kF16) return float_from_f16(f16_from_float(value));
+  if (dtype == device::DType::kBF16) return float_from_bf16(bf16_from_float(value));
+  return value;
+}
+
+/// Sequences of q, k and v, and a cache of shuffled blocks that hold NaN wherever nothing was
+/// written.
+class PagedSequences {
+ public:
+  PagedSequences(const AttentionCase& c, const std::vector<int64_t>& lengths, uint64_t seed)
+      : c_(c), lengths_(lengths) {
+    Numbers numbers(seed);
+    int64_t longest = 0;
+    int64_t num_blocks = 3;
+    for (const int64_t length : lengths) {
+      longest = std::max(longest, length);
+      num_blocks += blocks_of(length);
+      const auto tokens = static_cast<size_t>(length);
+      q_.push_back(numbers.values(tokens * static_cast<size_t>(q_stride()), 4.0f));
+      k_.push_back(numbers.values(tokens * static_cast<size_t>(kv_stride()), 2.0f));
+      v_.push_back(numbers.values(tokens * static_cast<size_t>(kv_stride())));
+    }
+    max_blocks_ = blocks_of(longest) + 1;
+    std::vector<int32_t> free(static_cast<size_t>(num_blocks));
+    for (size_t i = 0; i < free.size(); ++i) free[i] = static_cast<int32_t>(i);
+    for (size_t i = free.size(); i > 1; --i) {
+      std::swap(free[i - 1], free[static_cast<size_t>(numbers.below(static_cast<int>(i)))]);
+    }
+    tables_.assign(lengths.size() * static_cast<size_t>(max_blocks_), -1);
+    for (size_t s = 0; s < lengths.size(); ++s) {
+      for (int64_t b = 0; b < blocks_of(lengths[s]); ++b) {
+        tables_[s * static_cast<size_t>(max_blocks_) + static_cast<size_t>(b)] = free.back();
+        free.pop_back();
+      }
+    }
+    const int64_t num_pages = num_blocks * (c.block_size / kPageTokens);
+    const size_t bytes = static_cast<size_t>(num_pages) *
+                         kv_page_bytes(c.dtype, c.num_kv_heads, c.head_dim);
+    cache_ = device::Buffer::create(bytes, false).value();
+    std::memset(cache_.data(), 0xff, bytes);  // NaN in all three types
+    layer_ = {cache_.data(), c.dtype, num_pages, c.num_kv_heads, c.head_dim};
+  }
+
+  int64_t q_stride() const { return c_.num_heads * c_.head_dim; }
+  int64_t kv_stride() const { return c_.num_kv_heads * c_.head_dim; }
+
+  /// Writes K and V of tokens [begin, end) of sequence s, then makes NaN of what the page's
+  /// clearing set to zero: nothing behind a sequence's end may matter.
+  void write(const KernelContext& ctx, size_t s, int64_t begin, int64_t end) {
+    std::vector<int64_t> slots;
+    for (int64_t t = begin; t < end; ++t) slots.push_back(slot(s, t));
+    const size_t offset = static_cast<size_t>(begin * kv_stride());
+    kv_write(ctx, layer_, &k_[s][offset], &v_[s][offset], kv_stride(), slots.data(), end - begin);
+    poison_after(s, end);
+  }
+
+  /// Attention of queries [begin_s, end_s) of several sequences at once.
+  struct Piece {
+    size_t s;
+    int64_t begin, end;
+  };
+  std::vector<float> run(const KernelContext& ctx, const std::vector<Piece>& pieces) {
+    std::vector<float> q;
+    std::vector<int32_t> starts = {0};
+    std::vector<int32_t> lens;
+    std::vector<int32_t> tables;
+    for (const Piece& p : pieces) {
+      q.insert(q.end(), q_[p.s].begin() + p.begin * q_stride(),
+               q_[p.s].begin() + p.end * q_stride());
+      starts.push_back(starts.back() + static_cast<int32_t>(p.end - p.begin));
+      lens.push_back(static_cast<int32_t>(p.end));
+      const auto row = tables_.begin() + static_cast<int64_t>(p.s) * max_blocks_;
+      tables.insert(tables.end(), row, row + max_blocks_);
+    }
+    AttentionBatch batch;
+    batch.num_seqs = static_cast<int64_t>(pieces.size());
+    batch.query_start_loc = starts.data();
+    batch.seq_lens = lens.data();
+    batch.block_tables = tables.data();
+    batch.max_blocks_per_seq = max_blocks_;
+    batch.block_size = c_.block_size;
+    AttentionParams params;
+    params.num_heads = c_.num_heads;
+    params.scale = scale();
+    params.sliding_window = c_.sliding_window;
+    params.softcap = c_.softcap;
+    Misaligned q_misaligned(q);
+    Misaligned out(q.size(), 7.0f);
+    attention(ctx, out.data(), q_stride(), q_misaligned.data(), q_stride(), layer_, batch, params);
+    return out.copy();
+  }
+
+  float scale() const { return 1.0f / std::sqrt(static_cast<float>(c_.head_dim)); }
+
+  /// One query and head in f64 from the cache's rounded K and V.
+  ///
+  /// Tolerance, for outputs that are averages of |v| <= 1:
+  ///   a score that is off by e changes its weight by the factor exp(e), the average by 2 e. The
+  ///   score's error: q rounded to bf16 (2^-9 relative) where the cache is bf16, and f32 sums of
+  ///   head_dim terms, each against sum |q k| * scale.
+  ///   Weights are rounded to bf16 (2^-9) where the cache is bf16, exp2 is good to 3e-6 there and
+  ///   to 1e-6 elsewhere; sums over the keys round in f32.
+  std::pair<std::vector<double>, double> expected(size_t s, int64_t position, int64_t head) const {
+    const int64_t d = c_.head_dim;
+    const float* q = &q_[s][static_cast<size_t>(position * q_stride() + head * d)];
+    const int64_t kv_head = head / (c_.num_heads / c_.num_kv_heads);
+    const int64_t begin =
+        c_.sliding_window > 0 ? std::max<int64_t>(position - c_.sliding_window + 1, 0) : 0;
+    std::vector<double> scores;
+    double largest = -1e300;
+    double magnitude = 0;
+    for (int64_t t = begin; t <= position; ++t) {
+      const float* k = &k_[s][static_cast<size_t>(t * kv_stride() + kv_head * d)];
+      double sum = 0;
+      double m = 0;
+      for (int64_t i = 0; i < d; ++i) {
+        const double term = static_cast<double>(q[i]) * round_to(c_.dtype, k[i]) * scale();
+        sum += term;
+        m += std::abs(term);
+      }
+      magnitude = std::max(magnitude, m);
+      if (c_.softcap > 0) sum = c_.softcap * std::tanh(sum / c_.softcap);
+      scores.push_back(sum);
+      largest = std::max(largest, sum);
+    }
+    std::vector<double> out(static_cast<size_t>(d));
+    double total = 0;
+    for (size_t j = 0; j < scores.size(); ++j) {
+      const double w = std::exp(scores[j] - largest);
+      total += w;
+      const float* v =
+          &v_[s][static_cast<size_t>((begin + static_cast<int64_t>(j)) * kv_stride() + kv_head * d)];
+      for (int64_t i = 0; i < d; ++i) {
+        out[static_cast<size_t>(i)] += w * round_to(c_.dtype, v[i]);
+      }
+    }
+    for (double& x : out) x /= total;
+    const bool rounded = c_.dtype == device::DType::kBF16;
+    const double score_error = magnitude * ((rounded ? 0x1p-9 : 0) + (d + 4.0) * 0x1p-23) +
+                               std::abs(c_.softcap) * 0x1p-22;
+    const double tolerance = 2 * score_error + (rounded ? 2 * 0x1p-9 + 6e-6 : 4e-6) +
+                             static_cast<double>(scores.size() + 8) * 0x1p-23;
+    return {out, tolerance};
+  }
+
+ private:
+  int64_t blocks_of(int64_t length) const { return (length + c_.block_size - 1) / c_.block_size; }
+  int64_t slot(size_t s, int64_t t) const {
+    const int32_t block =
+        tables_[s * static_cast<size_t>(max_blocks_) + static_cast<size_t>(t / c_.block_size)];
+    return block * c_.block_size + t % c_.block_size;
+  }
+
+  void poison_after(size_t s, int64_t end) {
+    const size_t head_bytes = kv_page_bytes(c_.dtype, 1, c_.head_dim);
+    const int64_t size = static_cast<int64_t>(device::size_of(c_.dtype));
+    for (int64_t t = end; t % kPageTokens != 0; ++t) {
+      for (int64_t head = 0; head < c_.num_kv_heads; ++head) {
+        std::byte* const k = layer_.data + static_cast<size_t>((slot(s, end - 1) / kPageTokens) *
+                                                                   c_.num_kv_heads +
+                                                               head) *
+                                               head_bytes;
+        std::byte* const v = k + head_bytes / 2;
+        const int64_t o = t % kPageTokens;
+        for (int64_t i = 0; i < c_.head_dim; ++i) {
+          const bool pairs = size == 2;
+          std::memset(k + (pairs ? 64 * (i / 2) + 4 * o + 2 * (i % 2) : 64 * i + 4 * o), 0xff,
+                      static_cast<size_t>(size));
+          std::memset(v + (pairs ? (o / 2 * c_.head_dim + i) * 4 + 2 * (o % 2)
+                                 : (o * c_.head_dim + i) * 4),
+                      0xff, static_cast<size_t>(size));
+        }
+      }
+    }
+  }
+
+  AttentionCase c_;
+  std::vector<int64_t> lengths_;
+  std::vector<std::vector<float>> q_, k_, v_;  // per sequence
+  int64_t max_blocks_ = 0;
+  std::vector<int32_t> tables_;
+  device::Buffer cache_;
+  KvLayer layer_;
+};
+
+}  // namespace octavo::kernels

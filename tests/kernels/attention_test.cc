@@ -1,0 +1,158 @@
+#include "kernels/attention/attention.h"
+
+#include "attention_cases.h"
+
+namespace octavo::kernels {
+namespace {
+
+class Attention : public WithIsa {};
+INSTANTIATE_TEST_SUITE_P(Isa, Attention, testing::ValuesIn(runnable_isas()), isa_name);
+
+constexpr device::DType kDTypes[] = {device::DType::kF32, device::DType::kF16,
+                                     device::DType::kBF16};
+
+std::vector<AttentionCase> cases() {
+  std::vector<AttentionCase> out;
+  for (const device::DType dtype : kDTypes) {
+    out.push_back({dtype, 9, 3, 64, 16, 0, 0.0f});
+    out.push_back({dtype, 4, 4, 32, 32, 0, 0.0f});
+    out.push_back({dtype, 8, 1, 128, 16, 0, 0.0f});
+    out.push_back({dtype, 6, 2, 40, 48, 0, 0.0f});   // dims that are no multiple of 16
+    out.push_back({dtype, 2, 1, 6, 16, 0, 0.0f});    // fewer dims than lanes
+    out.push_back({dtype, 4, 2, 64, 16, 100, 0.0f});
+    out.push_back({dtype, 4, 2, 64, 16, 1, 0.0f});
+    out.push_back({dtype, 3, 1, 64, 16, 300, 20.0f});
+  }
+  return out;
+}
+
+std::string describe(const AttentionCase& c) {
+  return std::string(device::name_of(c.dtype)) + " heads " + std::to_string(c.num_heads) + "/" +
+         std::to_string(c.num_kv_heads) + " dim " + std::to_string(c.head_dim) + " window " +
+         std::to_string(c.sliding_window);
+}
+
+TEST_P(Attention, IsNearTheReference) {
+  const std::vector<int64_t> lengths = {1, 15, 16, 17, 70, 255, 257, 530};
+  for (const AttentionCase& c : cases()) {
+    SCOPED_TRACE(describe(c));
+    Machine machine(2);
+    PagedSequences sequences(c, lengths, 3);
+    std::vector<PagedSequences::Piece> pieces;
+    for (size_t s = 0; s < lengths.size(); ++s) {
+      sequences.write(machine.context(), s, 0, lengths[s]);
+      pieces.push_back({s, 0, lengths[s]});
+    }
+    const std::vector<float> out = sequences.run(machine.context(), pieces);
+    size_t at = 0;
+    for (size_t s = 0; s < lengths.size(); ++s) {
+      for (int64_t t = 0; t < lengths[s]; ++t) {
+        for (int64_t head = 0; head < c.num_heads; ++head, at += static_cast<size_t>(c.head_dim)) {
+          if ((t * 7 + head) % 5 != 0 && t + 3 < lengths[s]) continue;  // a sample is enough
+          const auto [expected, tolerance] = sequences.expected(s, t, head);
+          for (size_t i = 0; i < expected.size(); ++i) {
+            ASSERT_NEAR(out[at + i], expected[i], tolerance)
+                << "sequence " << s << " token " << t << " head " << head << " dim " << i;
+          }
+        }
+      }
+    }
+  }
+}
+
+/// Promise P1: whole prompt = chunks = token by token, whatever else is in the batch, whatever the
+/// number of threads, whatever lies behind a sequence's end.
+TEST_P(Attention, PrefillChunksAndDecodeAgreeBitForBit) {
+  const std::vector<int64_t> lengths = {530, 290, 37};
+  for (const AttentionCase& c : cases()) {
+    SCOPED_TRACE(describe(c));
+    Machine one(1);
+    Machine three(3);
+    PagedSequences whole(c, lengths, 3);
+    std::vector<std::vector<float>> expected;
+    for (size_t s = 0; s < lengths.size(); ++s) {
+      whole.write(one.context(), s, 0, lengths[s]);
+      expected.push_back(whole.run(one.context(), {{s, 0, lengths[s]}}));
+    }
+    const auto expect_piece = [&](const std::vector<float>& out, size_t& at, size_t s,
+                                  int64_t begin, int64_t end) {
+      const size_t count = static_cast<size_t>((end - begin) * whole.q_stride());
+      ASSERT_EQ(std::memcmp(&out[at], &expected[s][static_cast<size_t>(begin * whole.q_stride())],
+                            count * 4),
+                0)
+          << "sequence " << s << " tokens " << begin << " to " << end;
+      at += count;
+    };
+
+    PagedSequences pieces(c, lengths, 3);
+    Numbers numbers(17);
+    std::vector<int64_t> done(lengths.size());
+    while (true) {
+      std::vector<PagedSequences::Piece> step;
+      for (size_t s = 0; s < lengths.size(); ++s) {
+        if (done[s] == lengths[s]) continue;
+        const int64_t most = lengths[s] - done[s];
+        // Short and long chunks at first, single tokens at the end.
+        const int64_t count =
+            most <= 12 ? 1 : std::min<int64_t>(1 + numbers.below(numbers.below(4) ? 60 : 5), most - 10);
+        pieces.write(three.context(), s, done[s], done[s] + count);
+        step.push_back({s, done[s], done[s] + count});
+        done[s] += count;
+      }
+      if (step.empty()) break;
+      const std::vector<float> out = pieces.run(three.context(), step);
+      size_t at = 0;
+      for (const auto& p : step) {
+        expect_piece(out, at, p.s, p.begin, p.end);
+        if (HasFatalFailure()) return;
+      }
+    }
+
+    // Single queries of long sequences take the path that shares out chunks.
+    for (Machine* machine : {&one, &three}) {
+      const std::vector<float> out = pieces.run(machine->context(), {{0, 529, 530}});
+      size_t at = 0;
+      expect_piece(out, at, 0, 529, 530);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST(KvWrite, ClearsAPageWithItsFirstToken) {
+  Machine machine(1);
+  for (const device::DType dtype : kDTypes) {
+    const size_t bytes = kv_page_bytes(dtype, 2, 8);
+    std::vector<std::byte> page(3 * bytes, std::byte{0xff});
+    const KvLayer layer{page.data(), dtype, 3, 2, 8};
+    const std::vector<float> k(16, 1.0f);
+    const int64_t slot = 16;
+    kv_write(machine.context(), layer, k.data(), k.data(), 16, &slot, 1);
+    size_t zeros = 0;
+    for (size_t i = bytes; i < 2 * bytes; ++i) zeros += page[i] == std::byte{0};
+    EXPECT_GE(zeros, bytes * 15 / 16);
+    for (size_t i = 0; i < bytes; ++i) {
+      ASSERT_EQ(page[i], std::byte{0xff});
+      ASSERT_EQ(page[2 * bytes + i], std::byte{0xff});
+    }
+  }
+}
+
+TEST(AttentionWorkspace, CoversWhatIsTaken) {
+  for (const AttentionCase& c : cases()) {
+    for (const int num_threads : {1, 2, 5}) {
+      device::ThreadPool pool(num_threads);
+      device::Workspace workspace;
+      workspace.reserve(attention_workspace_bytes(700, c.num_heads, c.head_dim, 700, num_threads))
+          .value();
+      const KernelContext ctx{pool, workspace};
+      PagedSequences sequences(c, {700}, 5);
+      sequences.write(ctx, 0, 0, 700);
+      sequences.run(ctx, {{0, 0, 700}});
+      sequences.run(ctx, {{0, 699, 700}});  // CHECKs inside
+      EXPECT_EQ(workspace.mark(), 0u);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace octavo::kernels

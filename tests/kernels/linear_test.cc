@@ -1,0 +1,246 @@
+#include "kernels/linear/linear.h"
+
+#include "kernels/embedding/embedding.h"
+#include "linear_cases.h"
+
+namespace octavo::kernels {
+namespace {
+
+/// A packed random matrix with its file bytes.
+struct Matrix {
+  std::vector<std::byte> bytes;
+  PackedMatrix packed;
+};
+
+Matrix make_matrix(Machine& machine, WeightFormat format, Arithmetic arithmetic, int64_t rows,
+                   int64_t cols, uint64_t seed) {
+  Numbers numbers(seed);
+  Matrix matrix;
+  matrix.bytes = random_weight(format, rows, cols, numbers);
+  // The file's bytes may start anywhere.
+  matrix.bytes.insert(matrix.bytes.begin(), std::byte{0});
+  const WeightPart part{matrix.bytes.data() + 1, format, rows};
+  matrix.packed =
+      PackedMatrix::create(machine.context(), {&part, 1}, cols, format, arithmetic).value();
+  return matrix;
+}
+
+class Linear : public WithIsa {};
+INSTANTIATE_TEST_SUITE_P(Isa, Linear, testing::ValuesIn(runnable_isas()), isa_name);
+
+void expect_near_reference(Isa isa, WeightFormat format, Arithmetic arithmetic, int64_t rows,
+                           int64_t cols, int64_t tokens) {
+  SCOPED_TRACE(std::string(name_of(isa)) + " " + std::string(name_of(format)) + " " +
+               (arithmetic == Arithmetic::kF32 ? "f32 " : "native ") + std::to_string(rows) + "x" +
+               std::to_string(cols) + " tokens " + std::to_string(tokens));
+  Machine machine(2);
+  const Matrix matrix = make_matrix(machine, format, arithmetic, rows, cols, 7);
+  Numbers numbers(11);
+  const int64_t x_stride = cols + 3;
+  const int64_t out_stride = rows + 5;
+  Misaligned x(numbers.values(static_cast<size_t>(x_stride * tokens)));
+  const Misaligned bias(numbers.values(static_cast<size_t>(rows)));
+  Misaligned out(static_cast<size_t>(out_stride * tokens), 0.25f);
+  linear(machine.context(), out.data(), out_stride, x.data(), x_stride, tokens, matrix.packed,
+         bias.data(), Epilogue::kAdd);
+  for (int64_t n = 0; n < rows; ++n) {
+    const std::vector<double> w = widen_row(
+        format, matrix.bytes.data() + 1 + static_cast<size_t>(n) * row_bytes(format, cols), cols);
+    for (int64_t m = 0; m < tokens; ++m) {
+      const Expected e = expect_product(format, arithmetic, x.data() + m * x_stride, w);
+      // The bias and the residual round once each.
+      const double value = e.value + bias.data()[n] + 0.25;
+      ASSERT_NEAR(out.data()[m * out_stride + n], value,
+                  e.tolerance + 0x1p-23 * (std::abs(value) + 2))
+          << "row " << m << " column " << n;
+    }
+  }
+  for (int64_t m = 0; m < tokens; ++m) {
+    for (int64_t n = rows; n < out_stride; ++n) ASSERT_EQ(out.data()[m * out_stride + n], 0.25f);
+  }
+}
+
+TEST_P(Linear, IsNearTheReferenceInEveryFormatAndShape) {
+  for (const WeightFormat format : kAllFormats) {
+    for (const Arithmetic arithmetic : {Arithmetic::kNative, Arithmetic::kF32}) {
+      for (const int64_t cols : {32, 64, 96, 224, 576}) {
+        for (const int64_t rows : {1, 15, 16, 17, 33, 80, 100}) {
+          for (const int64_t tokens : {1, 3, 9}) {
+            expect_near_reference(GetParam(), format, arithmetic, rows, cols, tokens);
+            if (HasFatalFailure()) return;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Linear, TakesAnyNumberOfColumnsInTheFloatFormats) {
+  for (const WeightFormat format : {WeightFormat::kF32, WeightFormat::kF16, WeightFormat::kBF16}) {
+    for (const Arithmetic arithmetic : {Arithmetic::kNative, Arithmetic::kF32}) {
+      for (int64_t cols = 1; cols <= 35; ++cols) {
+        expect_near_reference(GetParam(), format, arithmetic, 21, cols, 5);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+/// Promise P1: a row alone, in any batch, with any number of threads, has the same bits.
+TEST_P(Linear, RowsDoNotDependOnTheBatchOrTheThreads) {
+  constexpr int64_t kMaxTokens = 300;
+  for (const WeightFormat format : kAllFormats) {
+    for (const Arithmetic arithmetic : {Arithmetic::kNative, Arithmetic::kF32}) {
+      Machine one(1);
+      Machine two(2);
+      Machine five(5);
+      const int64_t rows = 149, cols = 576;
+      const Matrix matrix = make_matrix(one, format, arithmetic, rows, cols, 3);
+      Numbers numbers(5);
+      const std::vector<float> x = numbers.values(kMaxTokens * cols);
+      std::vector<float> alone(kMaxTokens * rows);
+      for (int64_t m = 0; m < kMaxTokens; ++m) {
+        linear(one.context(), &alone[static_cast<size_t>(m * rows)], rows, &x[static_cast<size_t>(m * cols)], cols, 1,
+               matrix.packed, nullptr, Epilogue::kStore);
+      }
+      std::vector<int64_t> batches = {100, 129, 300};
+      for (int64_t tokens = 2; tokens <= 65; ++tokens) batches.push_back(tokens);
+      for (const int64_t tokens : batches) {
+        for (Machine* machine : {&one, &two, &five}) {
+          if (machine == &five && tokens % 7 != 0) continue;
+          std::vector<float> out(static_cast<size_t>(tokens * rows));
+          linear(machine->context(), out.data(), rows, x.data(), cols, tokens, matrix.packed,
+                 nullptr, Epilogue::kStore);
+          ASSERT_EQ(std::memcmp(out.data(), alone.data(), out.size() * 4), 0)
+              << name_of(format) << " tokens " << tokens;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Linear, NonFiniteInputsSpoilOnlyTheirOwnRow) {
+  for (const WeightFormat format : kAllFormats) {
+    for (const Arithmetic arithmetic : {Arithmetic::kNative, Arithmetic::kF32}) {
+      Machine machine(2);
+      const int64_t rows = 40, cols = 96;
+      const Matrix matrix = make_matrix(machine, format, arithmetic, rows, cols, 13);
+      for (const float bad : {std::numeric_limits<float>::quiet_NaN(),
+                              std::numeric_limits<float>::infinity(), 3e38f, 1e-42f}) {
+        Numbers numbers(5);
+        std::vector<float> x = numbers.values(7 * cols);
+        std::vector<float> clean(7 * rows);
+        std::vector<float> out(7 * rows);
+        linear(machine.context(), clean.data(), rows, x.data(), cols, 7, matrix.packed, nullptr,
+               Epilogue::kStore);
+        x[3 * cols + 40] = bad;
+        linear(machine.context(), out.data(), rows, x.data(), cols, 7, matrix.packed, nullptr,
+               Epilogue::kStore);
+        for (size_t i = 0; i < out.size(); ++i) {
+          if (i / rows != 3) {
+            ASSERT_TRUE(same_bits(out[i], clean[i])) << i;
+          }
+          if (i / rows == 3 && !std::isfinite(bad)) {
+            ASSERT_FALSE(std::isfinite(out[i])) << name_of(format);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(PackedMatrix, StacksPartsAndReordersRows) {
+  Machine machine(2);
+  for (const WeightFormat format : kAllFormats) {
+    Numbers numbers(2);
+    const int64_t cols = 64;
+    const auto a = random_weight(format, 20, cols, numbers);
+    const auto b = random_weight(format, 30, cols, numbers);
+    std::vector<int32_t> order(30);
+    for (int32_t i = 0; i < 30; ++i) order[static_cast<size_t>(i)] = i * 7 % 30;
+    const WeightPart parts[] = {{a.data(), format, 20}, {b.data(), format, 30, order}};
+    const auto packed =
+        PackedMatrix::create(machine.context(), parts, cols, format, Arithmetic::kF32).value();
+    EXPECT_EQ(packed.num_rows(), 50);
+    std::vector<int32_t> ids;
+    for (int32_t i = 0; i < 50; ++i) ids.push_back(49 - i);
+    std::vector<float> rows(50 * cols);
+    embedding(machine.context(), rows.data(), ids.data(), 50, packed);
+    for (int32_t i = 0; i < 50; ++i) {
+      const int32_t row = ids[static_cast<size_t>(i)];
+      const size_t bytes = row_bytes(format, cols);
+      const std::byte* source =
+          row < 20 ? a.data() + static_cast<size_t>(row) * bytes
+                   : b.data() + static_cast<size_t>(order[static_cast<size_t>(row - 20)]) * bytes;
+      const std::vector<double> expected = widen_row(format, source, cols);
+      for (int64_t k = 0; k < cols; ++k) {
+        // d * q + m is rounded to f32 once.
+        ASSERT_EQ(rows[static_cast<size_t>(i * cols + k)],
+                  static_cast<float>(expected[static_cast<size_t>(k)]))
+            << name_of(format) << " row " << row << " column " << k;
+      }
+    }
+  }
+}
+
+TEST(PackedMatrix, ConvertsBetweenTheFloatFormats) {
+  Machine machine(1);
+  Numbers numbers(4);
+  const int64_t cols = 37;
+  const auto a = random_weight(WeightFormat::kF32, 3, cols, numbers);
+  const auto b = random_weight(WeightFormat::kF16, 4, cols, numbers);
+  const auto c = random_weight(WeightFormat::kBF16, 5, cols, numbers);
+  const WeightPart parts[] = {{a.data(), WeightFormat::kF32, 3},
+                              {b.data(), WeightFormat::kF16, 4},
+                              {c.data(), WeightFormat::kBF16, 5}};
+  for (const WeightFormat format :
+       {WeightFormat::kF32, WeightFormat::kF16, WeightFormat::kBF16}) {
+    const auto packed =
+        PackedMatrix::create(machine.context(), parts, cols, format, Arithmetic::kNative).value();
+    for (int32_t row = 0; row < 12; ++row) {
+      std::vector<float> out(cols);
+      embedding(machine.context(), out.data(), &row, 1, packed);
+      const WeightPart& part = parts[row < 3 ? 0 : row < 7 ? 1 : 2];
+      const int local = row < 3 ? row : row < 7 ? row - 3 : row - 7;
+      for (int64_t k = 0; k < cols; ++k) {
+        const float value = load_element(
+            part.format, part.data + static_cast<size_t>(local) * row_bytes(part.format, cols), k);
+        float expected = value;
+        if (format == WeightFormat::kF16) expected = float_from_f16(f16_from_float(value));
+        if (format == WeightFormat::kBF16) expected = float_from_bf16(bf16_from_float(value));
+        ASSERT_EQ(out[static_cast<size_t>(k)], expected);
+      }
+    }
+  }
+}
+
+TEST(PackedMatrix, RefusesWhatItCannotPack) {
+  Machine machine(1);
+  const std::vector<std::byte> bytes(4096);
+  const auto code = [&](WeightPart part, int64_t cols, WeightFormat format) {
+    const auto result = PackedMatrix::create(machine.context(), {&part, 1}, cols, format,
+                                             Arithmetic::kNative);
+    EXPECT_FALSE(result.ok());
+    return result.ok() ? Code::kInternal : result.error().code;
+  };
+  EXPECT_EQ(code({bytes.data(), WeightFormat::kQ4_0, 1}, 33, WeightFormat::kQ4_0),
+            Code::kInvalidArgument);
+  EXPECT_EQ(code({bytes.data(), WeightFormat::kQ4_0, 1}, 0, WeightFormat::kQ4_0),
+            Code::kInvalidArgument);
+  EXPECT_EQ(code({bytes.data(), WeightFormat::kQ4_0, 1}, 32, WeightFormat::kF32),
+            Code::kUnsupported);
+  EXPECT_EQ(code({bytes.data(), WeightFormat::kF32, 1}, 32, WeightFormat::kQ8_0),
+            Code::kUnsupported);
+  EXPECT_EQ(code({bytes.data(), WeightFormat::kF32, 2, {0}}, 32, WeightFormat::kF32),
+            Code::kInvalidArgument);
+  EXPECT_EQ(code({bytes.data(), WeightFormat::kF32, 2, {0, 2}}, 32, WeightFormat::kF32),
+            Code::kInvalidArgument);
+  EXPECT_EQ(code({nullptr, WeightFormat::kF32, 2}, 32, WeightFormat::kF32),
+            Code::kInvalidArgument);
+  EXPECT_EQ(code({bytes.data(), WeightFormat::kF32, int64_t{1} << 60}, int64_t{1} << 40,
+                 WeightFormat::kF32),
+            Code::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace octavo::kernels
