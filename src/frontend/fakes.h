@@ -134,7 +134,7 @@ class FakeEngine final : public engine::Engine {
     std::unique_lock lock(mutex_);
     arrived_.wait_for(lock, timeout, [&] { return !messages_.empty() || dead_; });
   }
-  void interrupt() { arrived_.notify_all(); }
+  void interrupt() override { arrived_.notify_all(); }
   Status warm_up() override { return {}; }
   bool dead() const override { return dead_; }
   int64_t num_unfinished() const override { return num_unfinished_; }

@@ -252,7 +252,9 @@ TEST_F(Validation, BL105_ErrorsOfALargeBodyStaySmall) {
 
 TEST_F(Validation, ContentTypeMustBeJson) {
   auto exchange = std::make_shared<FakeExchange>();
-  post_completions(api_, HttpRequest{.body = completion("")}, exchange);
+  HttpRequest request;
+  request.body = completion("");
+  post_completions(api_, std::move(request), exchange);
   EXPECT_EQ(exchange->response.status, 400);
   const Json e = Json::parse(exchange->response.body)["error"];
   EXPECT_EQ(e["type"], kSchema);
