@@ -23,7 +23,7 @@ constexpr auto kSpin = std::chrono::microseconds(60);
 constexpr int kPausesPerLook = 32;
 /// How long the caller spins for the last pieces before it offers its core to a worker that may
 /// have lost its own to another thread.
-constexpr int kCallerPauses = 2000;
+constexpr int kCallerPauses = 400;  // about 20 us
 
 void pause_cpu() {
 #if defined(__x86_64__)

@@ -154,7 +154,7 @@ inline __attribute__((always_inline)) ChunkView view_chunk(const AttentionCall& 
 /// Scores of MR rows against NP pages.
 template <class S, class T, int MR, int NP>
 void score_tile(const AttentionCall& call, const std::byte* q, const ChunkView& view, int page,
-                float* scores) {
+                bool fetch, float* scores) {
   using F = typename S::F;
   constexpr auto kBytes = static_cast<size_t>(kElementBytes<S, T>);
   const size_t q_stride = static_cast<size_t>(call.head_dim) * kBytes;
@@ -164,7 +164,21 @@ void score_tile(const AttentionCall& call, const std::byte* q, const ChunkView& 
 #pragma GCC unroll 8
     for (int n = 0; n < NP; ++n) sum[m][n] = S::zero();
   }
+  const std::byte* ahead[NP];
+#pragma GCC unroll 8
+  for (int n = 0; n < NP; ++n) {
+    ahead[n] = page + NP + n < view.page_end ? view.pages[page + NP + n] : view.pages[page + n];
+  }
   for (int64_t d = 0; d < call.head_dim / T::kParts; ++d, q += kBytes * T::kParts) {
+    if (fetch) {
+      // The next pages' keys and these pages' values: blocks lie anywhere, the hardware cannot
+      // guess.
+#pragma GCC unroll 8
+      for (int n = 0; n < NP; ++n) {
+        S::prefetch(ahead[n] + 64 * d);
+        S::prefetch(view.pages[page + n] + call.v_offset + 64 * d);
+      }
+    }
     multiply<S, T, MR, NP>(
         sum,
         [&](int n)
@@ -303,7 +317,7 @@ void run_chunk(const AttentionCall& call, const AttentionTile& tile, int64_t chu
           rows, [&]<int MR>() __attribute__((always_inline)) {
             with_count<S::kAttentionPages>(
                 pages, [&]<int NP>() __attribute__((always_inline)) {
-                  score_tile<S, T, MR, NP>(call, scratch.q + row * q_bytes, view, page,
+                  score_tile<S, T, MR, NP>(call, scratch.q + row * q_bytes, view, page, row == 0,
                                            scratch.scores + row * kAttentionChunkKeys);
                 });
           });

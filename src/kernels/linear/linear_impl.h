@@ -55,8 +55,24 @@ __attribute__((always_inline)) inline typename S::I dot(typename S::I acc, typen
   return Q::kNibbles ? S::dpbusd_nibbles(acc, w, x) : S::dpbusd(acc, w, x);
 }
 
+/// What a tile fetches ahead of its successor: `lines` cache lines from `at` on at each step (a
+/// block of 32, or 8 pairs of bf16). The next panels' weights are spread evenly over the row tiles
+/// of these panels: fetched in a burst, they would be waited for.
+struct Prefetch {
+  const std::byte* at = nullptr;
+  int lines = 0;
+};
+/// Columns of a step.
+constexpr int64_t kInt8StepCols = kQuantBlock;
+constexpr int64_t kBf16StepCols = 16;
+
+template <class S>
+__attribute__((always_inline)) inline void fetch_lines(Prefetch& prefetch) {
+  for (int i = 0; i < prefetch.lines; ++i, prefetch.at += 64) S::prefetch(prefetch.at);
+}
+
 template <class S, class Q, int MR, int NR>
-void int8_tile(const LinearCall& call, int64_t row, int64_t panel) {
+void int8_tile(const LinearCall& call, int64_t row, int64_t panel, Prefetch prefetch) {
   using F = typename S::F;
   using I = typename S::I;
   F sum[MR][NR];
@@ -73,6 +89,7 @@ void int8_tile(const LinearCall& call, int64_t row, int64_t panel) {
   const I nibble = S::iset1(0x0f0f0f0f);
   const int64_t num_blocks = call.num_cols / kQuantBlock;
   for (int64_t b = 0; b < num_blocks; ++b, weight += Q::kBlockBytes, ++x) {
+    fetch_lines<S>(prefetch);
     I acc[MR][NR];
 #pragma GCC unroll 8
     for (int m = 0; m < MR; ++m) {
@@ -177,7 +194,7 @@ void quantise_row(std::byte* out, const float* x, int64_t num_cols) {
 // ---- bf16 dot ----
 
 template <class S, int MR, int NR>
-void bf16_tile(const LinearCall& call, int64_t row, int64_t panel) {
+void bf16_tile(const LinearCall& call, int64_t row, int64_t panel, Prefetch prefetch) {
   using F = typename S::F;
   F sum[MR][NR];
 #pragma GCC unroll 8
@@ -189,6 +206,7 @@ void bf16_tile(const LinearCall& call, int64_t row, int64_t panel) {
   const std::byte* x = call.x + static_cast<size_t>(row) * call.x_row_bytes;
   const int64_t num_pairs = (call.num_cols + 1) / 2;
   for (int64_t k = 0; k < num_pairs; ++k, weight += 64, x += S::kBf16Dot ? 4 : 8) {
+    if (k % (kBf16StepCols / 2) == 0) fetch_lines<S>(prefetch);
     if constexpr (S::kBf16Dot) {
       typename S::I w[NR];
 #pragma GCC unroll 8
@@ -335,7 +353,7 @@ struct WeightQ {
 };
 
 template <class S, class W, int MR, int NR>
-void f32_tile(const LinearCall& call, int64_t row, int64_t panel) {
+void f32_tile(const LinearCall& call, int64_t row, int64_t panel, Prefetch) {
   using F = typename S::F;
   F sum[MR][NR];
 #pragma GCC unroll 8
@@ -381,12 +399,13 @@ void f32_tile(const LinearCall& call, int64_t row, int64_t panel) {
 
 // ---- which tiles cover a range ----
 
-using TileFn = void (*)(const LinearCall& call, int64_t row, int64_t panel);
+using TileFn = void (*)(const LinearCall& call, int64_t row, int64_t panel, Prefetch prefetch);
 
 template <class S, class Q>
 struct Int8Tiles {
   static constexpr int kRows = S::kInt8Rows, kPanels = S::kInt8Panels;
   static constexpr int kGemvPanels = S::kInt8GemvPanels;
+  static constexpr int64_t kStepCols = kInt8StepCols;
   template <int MR, int NR>
   static constexpr TileFn kTile = int8_tile<S, Q, MR, NR>;
 };
@@ -394,6 +413,7 @@ template <class S>
 struct Bf16Tiles {
   static constexpr int kRows = S::kBf16Rows, kPanels = S::kBf16Panels;
   static constexpr int kGemvPanels = S::kBf16GemvPanels;
+  static constexpr int64_t kStepCols = kBf16StepCols;
   template <int MR, int NR>
   static constexpr TileFn kTile = bf16_tile<S, MR, NR>;
 };
@@ -401,6 +421,7 @@ template <class S, class W>
 struct F32Tiles {
   static constexpr int kRows = S::kF32Rows, kPanels = S::kF32Panels;
   static constexpr int kGemvPanels = S::kF32GemvPanels;
+  static constexpr int64_t kStepCols = 0;  // compute-bound: fetches nothing
   template <int MR, int NR>
   static constexpr TileFn kTile = f32_tile<S, W, MR, NR>;
 };
@@ -423,6 +444,22 @@ TileFn tile_of(int height, int width) {
   return nullptr;
 }
 
+/// The share of tile `tile` of `num_tiles` in fetching the panels from `panel` on.
+template <class T>
+Prefetch share_of_prefetch(const LinearCall& call, int64_t panel, int64_t panel_end, int64_t width,
+                           int64_t tile, int64_t num_tiles) {
+  // Measured on Sapphire Rapids, one thread, SmolLM2's Q4_1 matrices, with against without: 1 row
+  // 11.1 to 8.9 GB/s, 8 rows 9.5 to 6.5, 64 rows 350 to 305 GOP/s.
+  constexpr int64_t kMaxTiles = 32;
+  if (T::kStepCols == 0 || panel >= panel_end || num_tiles > kMaxTiles) return {};
+  const int64_t panels = panel_end - panel < width ? panel_end - panel : width;
+  const int64_t steps = call.num_cols / (T::kStepCols > 0 ? T::kStepCols : 1) + 1;
+  const int64_t lines = panels * static_cast<int64_t>(call.panel_bytes) / 64;
+  const int64_t per_step = (lines + num_tiles * steps - 1) / (num_tiles * steps);
+  const std::byte* const begin = call.weight + static_cast<size_t>(panel) * call.panel_bytes;
+  return {begin + tile * steps * per_step * 64, static_cast<int>(per_step)};
+}
+
 /// Panels outside, rows inside: a panel group stays in L2 while the rows stream past it. Rows are
 /// shared out evenly between tiles (16 = 4+4+4+4, not 5+5+5+1).
 template <class T>
@@ -436,8 +473,9 @@ void run_tiles(const LinearCall& call, const LinearRange& range) {
     for (int64_t tile = 0; tile < num_tiles; ++tile) {
       const int64_t begin = num_rows * tile / num_tiles;
       const int64_t end = num_rows * (tile + 1) / num_tiles;
-      tile_of<T, T::kRows>(static_cast<int>(end - begin), width)(call, range.row_begin + begin,
-                                                                 panel);
+      tile_of<T, T::kRows>(static_cast<int>(end - begin), width)(
+          call, range.row_begin + begin, panel,
+          share_of_prefetch<T>(call, panel + width, range.panel_end, max_width, tile, num_tiles));
     }
     panel += width;
   }

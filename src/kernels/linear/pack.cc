@@ -53,21 +53,22 @@ void pack_blocks(std::byte* out, const PanelRows& rows, int64_t num_cols) {
   }
 }
 
-void pack_bf16(std::byte* out, const PanelRows& rows, int64_t num_cols) {
+/// Rows whose elements keep their format: F32 word by word, BF16 in pairs.
+void pack_words(std::byte* out, const PanelRows& rows, int64_t num_cols, WeightFormat format) {
   const std::byte* sources[kPanelRows];
-  const std::vector<std::byte> zeros(static_cast<size_t>(num_cols) * 2);
+  const std::vector<std::byte> zeros(row_bytes(format, num_cols));
   for (int r = 0; r < kPanelRows; ++r) {
     sources[r] = rows.data[r] == nullptr ? zeros.data() : rows.data[r];
   }
-  const auto pairs = static_cast<size_t>(num_cols / 2);
-  interleave_words(out, sources, pairs);
-  if (num_cols % 2 != 0) {
-    out += pairs * 4 * kPanelRows;
-    for (int r = 0; r < kPanelRows; ++r) std::memcpy(out + 4 * r, sources[r] + 4 * pairs, 2);
+  const size_t words = zeros.size() / 4;
+  interleave_words(out, sources, words);
+  if (zeros.size() % 4 != 0) {  // BF16 with an odd last column
+    out += words * 4 * kPanelRows;
+    for (int r = 0; r < kPanelRows; ++r) std::memcpy(out + 4 * r, sources[r] + 4 * words, 2);
   }
 }
 
-/// F32 to F32, and every conversion between the three float formats.
+/// F16, and every conversion between the three float formats.
 void pack_converted(std::byte* out, const PanelRows& rows, int64_t num_cols, WeightFormat format) {
   for (int r = 0; r < kPanelRows; ++r) {
     if (rows.data[r] == nullptr) continue;  // the buffer is zero
@@ -104,8 +105,9 @@ void pack_panel(std::byte* out, const PanelRows& rows, int64_t num_cols, WeightF
       return pack_blocks<1, 4, false>(out, rows, num_cols);
     case WeightFormat::kQ4_1:
       return pack_blocks<2, 4, false>(out, rows, num_cols);
+    case WeightFormat::kF32:
     case WeightFormat::kBF16:
-      if (same) return pack_bf16(out, rows, num_cols);
+      if (same) return pack_words(out, rows, num_cols, format);
       [[fallthrough]];
     default:
       return pack_converted(out, rows, num_cols, format);
