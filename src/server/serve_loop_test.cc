@@ -8,34 +8,6 @@
 namespace octavo::server::test {
 namespace {
 
-/// Counts what is asked of it; has no model.
-class FakeFrontend final : public frontend::Frontend {
- public:
-  Result<std::shared_ptr<frontend::OutputStream>> generate(frontend::GenerateRequest) override {
-    return Error{Code::kUnavailable, "fake"};
-  }
-  const tokenizer::Tokenizer& tokenizer() const override { std::abort(); }
-  const engine::EngineInfo& engine_info() const override { std::abort(); }
-  const observability::EngineMetrics& metrics() const override { std::abort(); }
-  bool engine_dead() const override { return dead.load(); }
-  bool live() const override { return true; }
-  bool ready() const override { return true; }
-  int64_t num_unfinished() const override { return 0; }
-  void begin_drain() override { drained.set(); }
-  void abort_all() override {
-    ++num_aborts;
-    for (auto& exchange : held->exchanges) {
-      exchange->write("data: aborted\n\n");
-      exchange->end_stream();
-    }
-  }
-  void stop() override {}
-
-  std::atomic<bool> dead{false};
-  std::atomic<int> num_aborts{0};
-  Event drained;
-};
-
 class ServeLoopTest : public ServerTest {
  protected:
   void run() {

@@ -10,14 +10,17 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
+#include "frontend/frontend.h"
 #include "server/server.h"
 
 // For the tests of this room: a raw client on a loopback socket, fake routes, and a server on a
@@ -278,6 +281,34 @@ inline constexpr Route kTestRoutes[] = {
      .is_prefix = true},
 };
 
+/// Counts what is asked of it; has no model.
+class FakeFrontend final : public frontend::Frontend {
+ public:
+  Result<std::shared_ptr<frontend::OutputStream>> generate(frontend::GenerateRequest) override {
+    return Error{Code::kUnavailable, "fake"};
+  }
+  const tokenizer::Tokenizer& tokenizer() const override { std::abort(); }
+  const engine::EngineInfo& engine_info() const override { std::abort(); }
+  const observability::EngineMetrics& metrics() const override { std::abort(); }
+  bool engine_dead() const override { return dead.load(); }
+  bool live() const override { return true; }
+  bool ready() const override { return true; }
+  int64_t num_unfinished() const override { return 0; }
+  void begin_drain() override { drained.set(); }
+  void abort_all() override {
+    ++num_aborts;
+    for (auto& exchange : held->exchanges) {
+      exchange->write("data: aborted\n\n");
+      exchange->end_stream();
+    }
+  }
+  void stop() override {}
+
+  std::atomic<bool> dead{false};
+  std::atomic<int> num_aborts{0};
+  Event drained;
+};
+
 /// A running server with the routes above.
 class ServerTest : public ::testing::Test {
  protected:
@@ -345,9 +376,10 @@ class ServerTest : public ::testing::Test {
   Held held_;
   std::vector<Record> records;
 
- private:
   config::Config config_;
   openai::ApiContext api_;
+
+ private:
   SystemClock clock_;
 };
 

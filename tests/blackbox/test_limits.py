@@ -5,7 +5,7 @@ from test_cases_i_load import LONG, open_request, running
 
 
 def test_a_full_queue_is_503_with_a_hint(start_server):
-    server = start_server("--max-num-seqs", "1", "--max-num-queued-reqs", "2")
+    server = start_server("--max-num-seqs", "1", "--max-num-queued-reqs", "3")  # with the running one
     first = open_request(server, {**LONG, "max_tokens": 900, "stream": True})
     wait_for(lambda: running(server) == 1, what="A runs")
     waiting = [open_request(server, {**LONG, "max_tokens": 1}) for _ in range(2)]
