@@ -206,7 +206,8 @@ void bench_pack(Bench& bench) {
 
 int run(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  Bench bench(argc > 1 ? std::max(static_cast<int>(std::strtol(argv[1], nullptr, 10)), 1) : device::default_num_threads());
+  Bench bench(argc > 1 ? std::max(static_cast<int>(std::strtol(argv[1], nullptr, 10)), 1)
+                       : device::default_num_threads());
   const auto wanted = [&](std::string_view what) {
     if (argc <= 2) return true;
     for (int i = 2; i < argc; ++i) {

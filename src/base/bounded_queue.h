@@ -10,7 +10,8 @@
 
 namespace octavo {
 
-/// A queue between threads with a limit: a full queue refuses at once, it never blocks the producer.
+/// A queue between threads with a limit: a full queue refuses at once, it never blocks the
+/// producer.
 template <class T>
 class BoundedQueue {
  public:

@@ -24,14 +24,14 @@ std::string show_pair(const A& a, const B& b) {
 
 #define CHECK(cond) \
   ((cond) ? (void)0 : ::octavo::check_failed(__FILE__, __LINE__, #cond, std::string_view{}))
-#define OCTAVO_CHECK_OP(op, a, b)                                           \
-  do {                                                                      \
-    const auto& check_a = (a);                                              \
-    const auto& check_b = (b);                                              \
-    if (!(check_a op check_b)) {                                            \
-      ::octavo::check_failed(__FILE__, __LINE__, #a " " #op " " #b,         \
+#define OCTAVO_CHECK_OP(op, a, b)                                              \
+  do {                                                                         \
+    const auto& check_a = (a);                                                 \
+    const auto& check_b = (b);                                                 \
+    if (!(check_a op check_b)) {                                               \
+      ::octavo::check_failed(__FILE__, __LINE__, #a " " #op " " #b,            \
                              ::octavo::internal::show_pair(check_a, check_b)); \
-    }                                                                       \
+    }                                                                          \
   } while (0)
 #define CHECK_EQ(a, b) OCTAVO_CHECK_OP(==, a, b)
 #define CHECK_NE(a, b) OCTAVO_CHECK_OP(!=, a, b)

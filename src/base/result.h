@@ -32,7 +32,7 @@ template <class T>
 class [[nodiscard]] Result {
  public:
   // Implicit, so that `return value;` and `return Error{...};` both read naturally.
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}    // NOLINT
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT
   Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT
 
   bool ok() const { return state_.index() == 0; }
@@ -81,9 +81,9 @@ using Status = Result<void>;
 
 #define OCTAVO_TRY_CAT2(a, b) a##b
 #define OCTAVO_TRY_CAT(a, b) OCTAVO_TRY_CAT2(a, b)
-#define OCTAVO_TRY_1(expr)                                            \
-  do {                                                                \
-    auto octavo_try_status = (expr);                                  \
+#define OCTAVO_TRY_1(expr)                                                    \
+  do {                                                                        \
+    auto octavo_try_status = (expr);                                          \
     if (!octavo_try_status.ok()) return std::move(octavo_try_status).error(); \
   } while (0)
 #define OCTAVO_TRY_2_(lhs, expr, name)            \

@@ -78,8 +78,7 @@ void copy_sampling_keys(const checkpoint::Metadata& from, Json& to) {
 
 /// End-of-sequence ids that the files name beside the tokenizer's own. GGUF: end of turn.
 Json extra_stop_ids(const checkpoint::Checkpoint& checkpoint,
-                    const checkpoint::Metadata* generation,
-                    const tokenizer::Tokenizer& tokenizer) {
+                    const checkpoint::Metadata* generation, const tokenizer::Tokenizer& tokenizer) {
   std::vector<int64_t> ids;
   const auto add = [&](const checkpoint::Metadata* value) {
     if (value == nullptr) return;
@@ -156,9 +155,9 @@ Result<std::string> default_sampling_json(const checkpoint::Checkpoint& checkpoi
   if (config.generation_config != "vllm") copy_sampling_keys(*generation, defaults);
 
   const std::string& text = config.override_generation_config;
-  OCTAVO_TRY(checkpoint::Metadata over, checkpoint::parse_json_metadata(
-                                            text.empty() ? "{}" : text,
-                                            "--override-generation-config"));
+  OCTAVO_TRY(
+      checkpoint::Metadata over,
+      checkpoint::parse_json_metadata(text.empty() ? "{}" : text, "--override-generation-config"));
   if (!over.is_object()) {
     return Error{Code::kInvalidArgument, "--override-generation-config must be a JSON object"};
   }

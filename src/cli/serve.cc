@@ -76,8 +76,7 @@ Result<TextSide> load_text_side(const checkpoint::Checkpoint& checkpoint,
 }
 
 Result<std::unique_ptr<model::Model>> load_model(const checkpoint::Checkpoint& checkpoint,
-                                                 const config::EngineConfig& config,
-                                                 Clock& clock) {
+                                                 const config::EngineConfig& config, Clock& clock) {
   const double start_s = clock.monotonic_s();
   log::info(Source::kEngineCore, "Starting to load model {}...", checkpoint.path());
   device::ThreadPool pool(config.num_threads > 0 ? config.num_threads
@@ -113,8 +112,8 @@ Result<int> serve(config::Config config) {
   SystemClock clock;
   OCTAVO_TRY(config.engine.model.model, resolve_model_path(config.engine.model));
   const std::string& model_path = config.engine.model.model;
-  log::info(Source::kApiServer, "vLLM server version {}, serving model {} (octavo)", config::version(),
-            model_path);
+  log::info(Source::kApiServer, "vLLM server version {}, serving model {} (octavo)",
+            config::version(), model_path);
   std::string changed;
   for (const auto& [flag, value] : config.non_default_args) {
     changed += fmt::format("{}'{}': {}", changed.empty() ? "" : ", ", flag, value);
@@ -125,8 +124,8 @@ Result<int> serve(config::Config config) {
   OCTAVO_TRY(const auto format, load_format_of(config.engine.model.load_format));
   OCTAVO_TRY(const auto checkpoint, checkpoint::Checkpoint::open(model_path, format));
   // Tokenizer and template on their own thread while the weights are packed: promise P7.
-  auto text_later = std::async(std::launch::async,
-                               [&] { return load_text_side(*checkpoint, config); });
+  auto text_later =
+      std::async(std::launch::async, [&] { return load_text_side(*checkpoint, config); });
   auto loaded = load_model(*checkpoint, config.engine, clock);
   OCTAVO_TRY(TextSide text, text_later.get());
   OCTAVO_TRY(std::unique_ptr<model::Model> model, std::move(loaded));
@@ -151,18 +150,18 @@ Result<int> serve(config::Config config) {
   if (!config.frontend.disable_log_stats) {
     options.stats = make_stats_log_sink(config.frontend.log_stats_interval_s, clock);
   }
-  OCTAVO_TRY(const auto frontend,
-             frontend::create_frontend(
-                 std::move(options),
-                 [&](engine::OutputSink& sink) {
-                   return engine::Engine::create(config.engine, std::move(model), clock, sink);
-                 },
-                 std::move(text.tokenizer), clock));
+  OCTAVO_TRY(const auto frontend, frontend::create_frontend(
+                                      std::move(options),
+                                      [&](engine::OutputSink& sink) {
+                                        return engine::Engine::create(
+                                            config.engine, std::move(model), clock, sink);
+                                      },
+                                      std::move(text.tokenizer), clock));
   api.frontend = frontend.get();
 
   observability::HttpMetrics http_metrics(clock.wall_s());
-  OCTAVO_TRY(const auto server, server::create_server(std::move(listener), config.server, api,
-                                                      http_metrics, clock));
+  OCTAVO_TRY(const auto server,
+             server::create_server(std::move(listener), config.server, api, http_metrics, clock));
   const int exit_code = server::ServeLoop(*server, *frontend, config.server).run();
   frontend->stop();
   return exit_code;

@@ -22,9 +22,9 @@ struct TextSpan {
 };
 
 struct EncodeOptions {
-  bool add_special_tokens = true;             // the tokenizer's own BOS/EOS template
-  std::span<const TextSpan> untrusted = {};   // special tokens in here stay text
-  size_t max_tokens = SIZE_MAX;               // stop soon after so many: bounds work on long input
+  bool add_special_tokens = true;            // the tokenizer's own BOS/EOS template
+  std::span<const TextSpan> untrusted = {};  // special tokens in here stay text
+  size_t max_tokens = SIZE_MAX;              // stop soon after so many: bounds work on long input
 };
 
 /// Text <-> token ids. Immutable after creation; any thread.
@@ -35,7 +35,8 @@ class Tokenizer {
   /// From tokenizer.json (+ tokenizer_config.json) of an HF directory, or from GGUF metadata.
   /// Errors name the file and the component that is not supported.
   static Result<std::unique_ptr<Tokenizer>> create(const checkpoint::Checkpoint& checkpoint);
-  /// From the texts of tokenizer.json and tokenizer_config.json (may be empty); `path` for messages.
+  /// From the texts of tokenizer.json and tokenizer_config.json (may be empty); `path` for
+  /// messages.
   static Result<std::unique_ptr<Tokenizer>> from_json(std::string_view tokenizer_json,
                                                       std::string_view tokenizer_config_json,
                                                       std::string_view path);
@@ -58,8 +59,8 @@ class Tokenizer {
   virtual bool is_known(TokenId id) const = 0;    // has a string
   virtual int64_t vocab_size() const = 0;         // largest id + 1
   virtual size_t max_token_bytes() const = 0;
-  virtual TokenId bos_token_id() const = 0;       // -1 = none
-  virtual TokenId eos_token_id() const = 0;       // -1 = none
+  virtual TokenId bos_token_id() const = 0;  // -1 = none
+  virtual TokenId eos_token_id() const = 0;  // -1 = none
   virtual std::string_view bos_token() const = 0;
   virtual std::string_view eos_token() const = 0;
 };
