@@ -39,6 +39,17 @@ function(octavo_room name)
     add_library(octavo_${name} INTERFACE)
     target_link_libraries(octavo_${name} INTERFACE ${ARG_LINK})
   endif()
+  if(OCTAVO_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # The kernels' variants inline everything: with all checks in line and debug information for each
+    # inlined variable g++ takes minutes for one of them. Checks by call find the same bad accesses.
+    foreach(source ${sources})
+      if(source MATCHES "_(generic|avx2|avx512)\\.cc$")
+        set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS -g1 -fno-var-tracking
+          -fno-sanitize=undefined --param=asan-instrumentation-with-call-threshold=0
+          --param=asan-stack=0 -O1)
+      endif()
+    endforeach()
+  endif()
   if(name STREQUAL "kernels" AND sources)
     # g++ would contract mul+add into an FMA in one file and not in another: promise P1.
     target_compile_options(octavo_kernels PRIVATE -ffp-contract=off -O3)
