@@ -37,7 +37,7 @@ PlanInputs plan_inputs(const config::EngineConfig& config, const model::Model& m
       .activation_bytes =
           [&model, num_threads](int64_t num_tokens, int64_t num_seqs, int64_t max_model_len) {
             const int64_t rows = max_logits_rows(num_tokens, num_seqs);
-            return model.activation_bytes(num_tokens, num_seqs, rows, max_model_len) +
+            return model.activation_bytes(num_tokens, num_seqs, rows, max_model_len, num_threads) +
                    DecoderRunner::buffer_bytes(rows, model.info().vocab_size, num_threads);
           },
   };

@@ -14,6 +14,7 @@ struct StepLimits {
   int64_t num_seqs = 0;
   int64_t num_logits_rows = 0;
   int64_t max_model_len = 0;
+  int num_threads = 1;  // of the kernel pool
 };
 
 /// The f32 buffers that a step's values pass through, in one reservation made once. Attention and

@@ -135,8 +135,10 @@ size_t Decoder::workspace_bytes(const StepLimits& limits) const {
 }
 
 size_t Decoder::activation_bytes(int64_t max_num_batched_tokens, int64_t max_num_seqs,
-                                 int64_t max_logits_rows, int64_t max_model_len) const {
-  const StepLimits limits{max_num_batched_tokens, max_num_seqs, max_logits_rows, max_model_len};
+                                 int64_t max_logits_rows, int64_t max_model_len,
+                                 int num_threads) const {
+  const StepLimits limits{max_num_batched_tokens, max_num_seqs, max_logits_rows, max_model_len,
+                          num_threads};
   return Activations::size_bytes(config_, limits) + workspace_bytes(limits);
 }
 
@@ -147,7 +149,8 @@ Status Decoder::reserve(const kernels::KernelContext& ctx, int64_t max_num_batch
     return Error{Code::kInvalidArgument, fmt::format("cannot reserve for {} tokens in {} sequences",
                                                      max_num_batched_tokens, max_num_seqs)};
   }
-  limits_ = {max_num_batched_tokens, max_num_seqs, max_logits_rows, max_model_len};
+  limits_ = {max_num_batched_tokens, max_num_seqs, max_logits_rows, max_model_len,
+             ctx.pool.num_threads()};
   OCTAVO_TRY(activations_, Activations::create(config_, limits_));
   return ctx.workspace.reserve(workspace_bytes(limits_));
 }

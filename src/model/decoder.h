@@ -31,7 +31,8 @@ class Decoder final : public Model {
   size_t kv_block_bytes(int64_t block_size) const override;
   Status allocate_kv(int64_t num_blocks, int64_t block_size) override;
   size_t activation_bytes(int64_t max_num_batched_tokens, int64_t max_num_seqs,
-                          int64_t max_logits_rows, int64_t max_model_len) const override;
+                          int64_t max_logits_rows, int64_t max_model_len,
+                          int num_threads) const override;
   Status reserve(const kernels::KernelContext& ctx, int64_t max_num_batched_tokens,
                  int64_t max_num_seqs, int64_t max_logits_rows, int64_t max_model_len) override;
   Status forward(const kernels::KernelContext& ctx, const ForwardBatch& batch,

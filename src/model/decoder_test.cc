@@ -193,7 +193,7 @@ TEST(Decoder, ReservesWhatItAnnounced) {
   TestKernels kernels;
   const auto model =
       Model::load(hf_llama(), {.dtype = DTypeChoice::kBFloat16}, kernels.ctx).value();
-  const size_t announced = model->activation_bytes(100, 7, 9, 256);
+  const size_t announced = model->activation_bytes(100, 7, 9, 256, kernels.ctx.pool.num_threads());
   model->reserve(kernels.ctx, 100, 7, 9, 256).value();
   const auto& decoder = dynamic_cast<const Decoder&>(*model);
   EXPECT_EQ(decoder.arena_bytes() + kernels.workspace.capacity_bytes(), announced);

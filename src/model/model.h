@@ -59,7 +59,8 @@ class Model {
   virtual Status allocate_kv(int64_t num_blocks, int64_t block_size) = 0;
   /// Activations and kernel scratch for batches up to these sizes, bytes; part of the memory plan.
   virtual size_t activation_bytes(int64_t max_num_batched_tokens, int64_t max_num_seqs,
-                                  int64_t max_logits_rows, int64_t max_model_len) const = 0;
+                                  int64_t max_logits_rows, int64_t max_model_len,
+                                  int num_threads) const = 0;
   /// Takes what `activation_bytes` computed. Call once, before `forward`.
   virtual Status reserve(const kernels::KernelContext& ctx, int64_t max_num_batched_tokens,
                          int64_t max_num_seqs, int64_t max_logits_rows, int64_t max_model_len) = 0;

@@ -33,7 +33,7 @@ class FakeModel final : public model::Model {
     slots_.assign(static_cast<size_t>(num_blocks * block_size), {});
     return {};
   }
-  size_t activation_bytes(int64_t, int64_t, int64_t, int64_t) const override { return 1000; }
+  size_t activation_bytes(int64_t, int64_t, int64_t, int64_t, int) const override { return 1000; }
   Status reserve(const kernels::KernelContext&, int64_t, int64_t, int64_t, int64_t) override {
     return {};
   }

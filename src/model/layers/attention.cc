@@ -28,7 +28,7 @@ size_t Attention::workspace_bytes(const StepLimits& limits) const {
       {weights_.qkv_proj.workspace_bytes(limits.num_tokens),
        weights_.o_proj.workspace_bytes(limits.num_tokens),
        kernels::attention_workspace_bytes(limits.num_tokens, params_.num_heads, head_dim_,
-                                          limits.max_model_len, limits.num_seqs)});
+                                          limits.max_model_len, limits.num_threads)});
 }
 
 Status Attention::write_kv(const Step& step, const RotaryEmbedding& rope,
