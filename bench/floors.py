@@ -149,7 +149,7 @@ def main():
             else:
                 command = [args.peer, "-m", args.model, "--host", "127.0.0.1", "--port", str(port),
                            "-t", str(args.threads), "-tb", str(args.threads), "-c", "16384",
-                           "-np", "16", "--no-webui"]
+                           "-np", "16"]
                 ready = "/health"
             server = Server(command, ready, port)
             try:

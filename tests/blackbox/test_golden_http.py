@@ -1,0 +1,135 @@
+"""The golden kits as a client sees them: texts, ids, logprobs and perplexity over HTTP.
+
+The engine-level comparison (every variant, the rms rule) is tests/golden/engine_golden_test.cc; here
+the same references must come out of the wire: tokenizer, template, sampling, prompt_logprobs, JSON.
+"""
+
+import json
+import math
+import os
+from pathlib import Path
+
+import pytest
+from helpers import ROOT, Server, parallel
+
+GOLDEN = ROOT / "tests/golden"
+TOLERANCE = {"float32": 2 * 2e-4, "bfloat16": 2 * 0.16}  # of one logprob (tests/golden/README.md)
+VARIANTS = {
+    "plain": ("--kv-cache-memory-bytes", "32M"),
+    "no-cache": ("--kv-cache-memory-bytes", "32M", "--no-enable-prefix-caching"),
+    "chunks-of-16": ("--kv-cache-memory-bytes", "32M", "--max-num-batched-tokens", "16",
+                     "--max-num-seqs", "16"),
+    # 17 usable blocks hold one prompt of full length: several at once must preempt.
+    "preempting": ("--num-gpu-blocks-override", "18"),
+}
+
+
+def kit(name):
+    return json.loads((GOLDEN / name / "expected.json").read_text())
+
+
+def ask(server, prompt, steps, **extra):
+    """(text, ids, logprobs, prompt logprobs by position) of one greedy continuation."""
+    body = dict(max_tokens=steps, temperature=0, ignore_eos=True, return_token_ids=True, **extra)
+    if "messages" in prompt:
+        answer = server.post("/v1/chat/completions",
+                             {"messages": prompt["messages"], "logprobs": True, **body})
+        assert answer.status == 200, answer.text
+        choice = answer.json["choices"][0]
+        logprobs = [entry["logprob"] for entry in choice["logprobs"]["content"]]
+        return choice["message"]["content"], choice["token_ids"], logprobs, answer.json
+    answer = server.post("/v1/completions", {"prompt": prompt["text"], "logprobs": 1, **body})
+    assert answer.status == 200, answer.text
+    choice = answer.json["choices"][0]
+    return choice["text"], choice["token_ids"], choice["logprobs"]["token_logprobs"], answer.json
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("name", ["llama", "llama-rope-scaled", "qwen2", "qwen3"])
+def test_kit_in_float32(name, variant):
+    expected = kit(name)
+    flags = VARIANTS[variant]
+    if variant == "preempting":
+        flags = (*flags, "--max-model-len", "256")
+    server = Server(*flags, "--dtype", "float32", model=str(GOLDEN / name))
+    try:
+        outputs = parallel(lambda p: ask(server, p, expected["steps"]), expected["prompts"])
+        for prompt, (text, ids, logprobs, _) in zip(expected["prompts"], outputs):
+            want = prompt["continuation"]
+            assert ids == want["ids"], prompt["name"]
+            assert text == want["text"], prompt["name"]
+            for got, reference in zip(logprobs, want["logprobs"]):
+                assert abs(got - reference) <= TOLERANCE["float32"], prompt["name"]
+        server.wait_idle()
+        preemptions = server.metrics().value("vllm:num_preemptions_total")
+        assert (preemptions > 0) == (variant == "preempting")
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen3"])
+def test_prompt_logprobs_of_a_kit(name):
+    expected = kit(name)
+    server = Server(*VARIANTS["plain"], "--dtype", "float32", model=str(GOLDEN / name))
+    try:
+        for prompt in expected["prompts"]:
+            if "text" not in prompt:
+                continue
+            answer = server.post("/v1/completions", {
+                "prompt": prompt["text"], "max_tokens": 1, "temperature": 0, "prompt_logprobs": 0,
+                "return_token_ids": True})
+            choice = answer.json["choices"][0]
+            assert choice["prompt_token_ids"] == prompt["ids"], prompt["name"]
+            got = choice["prompt_logprobs"]
+            assert got[0] is None
+            for entry, token, reference in zip(got[1:], prompt["ids"][1:],
+                                               prompt["prompt_logprobs"][1:]):
+                assert abs(entry[str(token)]["logprob"] - reference) <= TOLERANCE["float32"]
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="module")
+def hf_model():
+    path = os.environ.get("OCTAVO_TEST_HF")
+    if not path:
+        pytest.skip("OCTAVO_TEST_HF names no HF-format SmolLM2 (./run-tests makes one)")
+    return path
+
+
+@pytest.mark.parametrize("dtype,relative", [("bfloat16", 1e-2), ("float32", 1e-4)])
+def test_perplexity_of_smollm2_through_prompt_logprobs(hf_model, dtype, relative):
+    expected = json.loads((GOLDEN / "smollm2/perplexity.json").read_text())
+    begin, end = expected["text"]["bytes"]
+    text = Path("/usr/share/common-licenses", expected["text"]["file"]).read_bytes()[begin:end]
+    server = Server("--kv-cache-memory-bytes", "192M", "--dtype", dtype, "--max-model-len", "2048",
+                    model=hf_model)
+    try:
+        tokens = server.post("/tokenize", {"prompt": text.decode(),
+                                           "add_special_tokens": False}).json["tokens"]
+        size = expected["window"]
+        means = []
+        for start in range(0, len(tokens) - size + 1, size):
+            window = tokens[start:start + size]
+            answer = server.post("/v1/completions", {
+                "prompt": window, "max_tokens": 1, "temperature": 0, "prompt_logprobs": 0})
+            assert answer.status == 200, answer.text
+            scores = answer.json["choices"][0]["prompt_logprobs"]
+            means.append(-sum(entry[str(token)]["logprob"]
+                              for entry, token in zip(scores[1:], window[1:])) / (size - 1))
+        perplexity = math.exp(sum(means) / len(means))
+        assert len(means) == expected["windows"]
+        assert abs(perplexity / expected["perplexity"] - 1) <= relative
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize("flags", [("--num-threads", "8", "--max-num-seqs", "1"),
+                                   ("--num-threads", "1", "--max-num-seqs", "64")])
+def test_scratch_is_planned_for_the_threads_not_for_the_sequences(flags):
+    server = Server("--kv-cache-memory-bytes", "32M", "--max-model-len", "256",
+                    "--max-num-batched-tokens", "64", *flags)
+    try:
+        assert server.complete("one two three " * 40, max_tokens=4)["usage"]["completion_tokens"] == 4
+    finally:
+        server.stop()
