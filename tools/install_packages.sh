@@ -13,12 +13,10 @@ cmake:the build
 ninja-build:the build
 ccache:quick rebuilds
 pkg-config:finding libraries
-libboost1.81-dev:HTTP server (Asio, Beast)
-libboost-url1.81-dev:URL parsing
+libboost1.81-dev:the server (Asio)
 libssl-dev:TLS and SHA-256
 nlohmann-json3-dev:JSON out
 libsimdjson-dev:JSON in
-libspdlog-dev:logging
 libfmt-dev:text formatting
 libyaml-cpp-dev:--config files
 libpcre2-dev:pre-tokeniser patterns

@@ -118,7 +118,7 @@ def test_perplexity_of_smollm2_through_prompt_logprobs(hf_model, dtype, relative
             means.append(-sum(entry[str(token)]["logprob"]
                               for entry, token in zip(scores[1:], window[1:])) / (size - 1))
         perplexity = math.exp(sum(means) / len(means))
-        assert len(means) == expected["windows"]
+        assert len(means) == len(expected["windows"])
         assert abs(perplexity / expected["perplexity"] - 1) <= relative
     finally:
         server.stop()
