@@ -281,7 +281,6 @@ Status FrontendImpl::submit_samples(GenerateRequest& request, const StreamState&
   add.arrival_wall_s = request.arrival_wall_s;
   add.priority = request.priority;
   add.cache_salt = std::move(request.cache_salt);
-  if (options_.hash_blocks) add.block_hashes = options_.hash_blocks(request.prompt, add.cache_salt);
   add.prompt = std::move(request.prompt);
   const std::optional<int64_t> seed = add.sampling.seed;
   for (int32_t index = 0; index < request.n; ++index) {

@@ -90,16 +90,11 @@ class StatsSink {
 /// Text in, text out: owns the engine thread and the output stage. `generate` from any thread.
 class Frontend {
  public:
-  /// Hashes of a prompt's full blocks (engine/kv_cache/block_hash.h), computed off the engine
-  /// thread.
-  using BlockHasher = std::function<std::vector<engine::BlockHash>(
-      std::span<const engine::TokenId> prompt, std::string_view cache_salt)>;
   struct Options {
     config::FrontendConfig config;
     std::string model_name;
     config::SchedulerConfig scheduler;  // max_num_queued_reqs / _tokens
     config::CacheConfig cache;
-    BlockHasher hash_blocks;  // empty: no hashes are sent
     /// Prompts and parameters of all unfinished samples; beyond it kOverloaded.
     int64_t max_held_bytes = int64_t{1} << 30;
     std::unique_ptr<StatsSink> stats;  // nullptr: no stats log
