@@ -146,7 +146,7 @@ def test_a_stuck_engine_is_answered_for_when_the_server_ends(own_server):
 
 def test_a_reader_of_stdout_that_stops_delays_nobody():
     process = subprocess.Popen(
-        [binary(), "serve", default_model(), "--port", "0", *POOL],
+        [binary(), "serve", default_model(), "--port", "0", "--enable-log-requests", *POOL],
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
         for line in process.stdout:
