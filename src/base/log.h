@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <chrono>
 #include <string>
 #include <string_view>
 
@@ -33,9 +34,18 @@ struct Format {
 void set_level(Level level);
 bool enabled(Level level);
 
-/// Writes one record `(<Source> pid=<pid>) <LEVEL> MM-DD HH:MM:SS [<file>:<line>] <message>` to
-/// stdout (or where configured). Any thread; never blocks on a slow terminal for long.
+/// Writes one record `(<Source> pid=<pid>) <LEVEL> MM-DD HH:MM:SS [<file>:<line>] <message>`.
+/// Any thread; see `write_line`.
 void write(Level level, Source source, const Place& where, std::string message);
+
+/// Queues one line (its newline included) for stdout. Any thread; never waits for stdout: one
+/// writer thread does. When a stalled terminal or pipe has filled the queue (16,384 lines or 8 MiB)
+/// lines are dropped, and how many is written once it moves again.
+void write_line(std::string line);
+
+/// Waits until everything queued so far has been written, `timeout` at most; false when it was not.
+/// Happens by itself at exit, in std::terminate and before a failed CHECK aborts.
+bool flush(std::chrono::milliseconds timeout = std::chrono::seconds(2));
 
 template <class... Args>
 void log(Level level, Source source, const Format& format, const Args&... args) {

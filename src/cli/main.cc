@@ -1,3 +1,5 @@
+#include <cstdio>
+#include <exception>
 #include <string>
 #include <vector>
 
@@ -5,7 +7,12 @@
 #include "cli/serve.h"
 
 int main(int argc, char** argv) {
-  const std::vector<std::string> args(argv + (argc > 0 ? 1 : 0), argv + argc);
-  return octavo::cli::run(args, {.environment = octavo::config::process_environment(),
-                                 .serve = octavo::cli::run_serve});
+  try {
+    const std::vector<std::string> args(argv + (argc > 0 ? 1 : 0), argv + argc);
+    return octavo::cli::run(args, {.environment = octavo::config::process_environment(),
+                                   .serve = octavo::cli::run_serve});
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "octavo: error: %s\n", e.what());
+    return 1;
+  }
 }

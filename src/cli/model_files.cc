@@ -16,6 +16,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* kDefaultModelFile = "SmolLM2-135M-Instruct.Q4_1.gguf";
+constexpr const char* kDefaultModelName = "SmolLM2-135M-Instruct";
 constexpr size_t kMaxTemplateBytes = 4u << 20;
 
 std::filesystem::path cache_folder() {
@@ -101,11 +102,15 @@ Json extra_stop_ids(const checkpoint::Checkpoint& checkpoint,
 
 }  // namespace
 
-Result<std::string> resolve_model_path(const config::ModelConfig& config) {
-  if (!config.model.empty()) return config.model;
+Status resolve_model(config::ModelConfig& config) {
+  if (!config.model.empty()) return {};
   const std::filesystem::path path = cache_folder() / kDefaultModelFile;
   std::error_code error;
-  if (std::filesystem::exists(path, error)) return path.string();
+  if (std::filesystem::exists(path, error)) {
+    config.model = path.string();
+    if (config.served_model_name.empty()) config.served_model_name = {kDefaultModelName};
+    return {};
+  }
   return Error{Code::kNotFound,
                "no model was given and the default model is not at " + path.string() +
                    "; get it with tools/fetch_model.sh (or ./quickstart), or name a model: "

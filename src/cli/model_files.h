@@ -13,9 +13,10 @@
 
 namespace octavo::cli {
 
-/// Path of the model to serve: the configured one, or the default model in the cache folder
-/// (OCTAVO_CACHE, else ~/.cache/octavo). Error kNotFound says how to get the default model.
-Result<std::string> resolve_model_path(const config::ModelConfig& config);
+/// Without a model, fills in the path of the default one in the cache folder (OCTAVO_CACHE, else
+/// ~/.cache/octavo) and, unless a name was chosen, the name it is served under. Error kNotFound
+/// says how to get the default model.
+Status resolve_model(config::ModelConfig& config);
 
 /// Source of the chat template: `--chat-template` (a file or a one-line template), else
 /// chat_template.jinja, else "chat_template" of tokenizer_config.json (text, or the entry named

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <exception>
 #include <future>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -18,7 +19,6 @@
 #include "cli/stats_log_sink.h"
 #include "config/version.h"
 #include "device/machine.h"
-#include "engine/prompt_hash.h"
 #include "frontend/frontend.h"
 #include "kernels/dispatch.h"
 #include "model/model.h"
@@ -100,6 +100,15 @@ std::string first_served_name(const config::Config& config) {
   return names.empty() ? config.engine.model.model : names.front();
 }
 
+/// Fetches what another thread makes; what it threw becomes an error.
+Result<TextSide> take(std::future<Result<TextSide>>& later) {
+  try {
+    return later.get();
+  } catch (const std::exception& e) {
+    return Error{Code::kInternal, fmt::format("tokenizer or chat template: {}", e.what())};
+  }
+}
+
 /// Eight hex digits of what decides the answers: model, weights, dtype, kernels.
 std::string system_fingerprint(const model::ModelInfo& info) {
   uint32_t hash = 2166136261u;  // FNV-1a
@@ -110,7 +119,9 @@ std::string system_fingerprint(const model::ModelInfo& info) {
 
 Result<int> serve(config::Config config) {
   SystemClock clock;
-  OCTAVO_TRY(config.engine.model.model, resolve_model_path(config.engine.model));
+  OCTAVO_TRY(kernels::set_isa(config.engine.kernel));
+  OCTAVO_TRY(engine::Engine::check_config(config.engine));
+  OCTAVO_TRY(resolve_model(config.engine.model));
   const std::string& model_path = config.engine.model.model;
   log::info(Source::kApiServer, "vLLM server version {}, serving model {} (octavo)",
             config::version(), model_path);
@@ -122,13 +133,14 @@ Result<int> serve(config::Config config) {
 
   OCTAVO_TRY(server::Listener listener, server::Listener::bind(config.server));
   OCTAVO_TRY(const auto format, load_format_of(config.engine.model.load_format));
-  OCTAVO_TRY(const auto checkpoint, checkpoint::Checkpoint::open(model_path, format));
+  OCTAVO_TRY(auto checkpoint, checkpoint::Checkpoint::open(model_path, format));
   // Tokenizer and template on their own thread while the weights are packed: promise P7.
   auto text_later =
       std::async(std::launch::async, [&] { return load_text_side(*checkpoint, config); });
   auto loaded = load_model(*checkpoint, config.engine, clock);
-  OCTAVO_TRY(TextSide text, text_later.get());
+  OCTAVO_TRY(TextSide text, take(text_later));
   OCTAVO_TRY(std::unique_ptr<model::Model> model, std::move(loaded));
+  checkpoint.reset();  // all of it has been packed or copied; its map and metadata go
 
   openai::ApiContext api;
   api.config = &config;
@@ -144,9 +156,6 @@ Result<int> serve(config::Config config) {
   options.model_name = first_served_name(config);
   options.scheduler = config.engine.scheduler;
   options.cache = config.engine.cache;
-  if (config.engine.cache.enable_prefix_caching.value_or(true)) {
-    OCTAVO_TRY(options.hash_blocks, engine::make_prompt_hasher(config.engine.cache));
-  }
   if (!config.frontend.disable_log_stats) {
     options.stats = make_stats_log_sink(config.frontend.log_stats_interval_s, clock);
   }

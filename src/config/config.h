@@ -19,9 +19,8 @@ struct ModelConfig {
   std::string load_format = "auto";  // auto, safetensors, gguf, dummy
   std::string dtype = "auto";        // auto, half, float16, bfloat16, float, float32
   int64_t seed = 0;
-  std::optional<int64_t> max_model_len;  // -1 = auto: the largest that fits
-  int64_t max_logprobs = 20;             // -1 = no cap
-  std::string logprobs_mode = "raw_logprobs";
+  std::optional<int64_t> max_model_len;           // -1 = auto: the largest that fits
+  int64_t max_logprobs = 20;                      // -1 = no cap
   std::string generation_config = "auto";         // auto, vllm, or a folder
   std::string override_generation_config = "{}";  // JSON text
   bool allow_long_max_model_len = false;          // VLLM_ALLOW_LONG_MAX_MODEL_LEN
@@ -36,6 +35,7 @@ struct CacheConfig {
   std::optional<int64_t> num_gpu_blocks_override;
   std::optional<bool> enable_prefix_caching;
   std::string prefix_caching_hash_algo = "sha256";
+  std::optional<std::string> python_hash_seed;  // PYTHONHASHSEED: root of the block hashes
   std::string kv_cache_dtype = "auto";
 };
 
@@ -62,7 +62,8 @@ struct EngineConfig {
   std::string kernel = "auto";  // auto, generic, avx2, avx512: the highest ISA of the kernels
   /// Prompts waiting in the engine's queue, bytes of token ids; beyond that kOverloaded.
   int64_t max_queued_prompt_bytes = int64_t{1} << 30;
-  /// Test builds: "kill@N" or "stall@N" acts in step N (`OCTAVO_FAULT`). Empty = none.
+  /// Builds with OCTAVO_FAULT_HOOKS: "kill@N" or "stall@N" acts in step N (`OCTAVO_FAULT`). Empty =
+  /// none; other builds refuse to start with one.
   std::string fault;
 };
 
@@ -107,11 +108,9 @@ struct FrontendConfig {
   bool trust_request_chat_template = false;
   std::string response_role = "assistant";
   bool return_tokens_as_token_ids = false;
-  bool enable_prompt_tokens_details = true;  // octavo: always in usage
   bool enable_force_include_usage = false;
   bool special_tokens_in_content = false;
   bool enable_log_requests = false;
-  std::optional<int64_t> max_log_len;
   int64_t stream_interval = 1;
   bool disable_log_stats = false;
   // Caps on what one request may ask for.

@@ -123,22 +123,10 @@ constexpr auto
                       "Shows tokens in logprobs as token_id:<n>.",
                       [](Config& c,
                          const Value& v) { c.frontend.return_tokens_as_token_ids = v.boolean; }),
-                built("enable-prompt-tokens-details", Kind::kBool, "False", Group::kFrontend, 'A',
-                      "Shows cached_tokens in usage.",
-                      [](Config& c,
-                         const Value& v) { c.frontend.enable_prompt_tokens_details = v.boolean; },
-                      {.octavo_default = "True"}),
                 built("enable-force-include-usage", Kind::kBool, "False", Group::kFrontend, 'B',
                       "Sends usage on every stream.",
                       [](Config& c,
                          const Value& v) { c.frontend.enable_force_include_usage = v.boolean; }),
-                built("max-log-len", Kind::kInt, "unset", Group::kFrontend, 'A',
-                      "Most prompt token ids a request's log line may name.",
-                      [](Config& c, const Value& v) {
-                        c.frontend.max_log_len =
-                            v.is_unset ? std::nullopt : std::optional(v.integer);
-                      },
-                      {.bounds = ">=0"}),
                 built("log-level", Kind::kEnum, "unset", Group::kLogging, 'A',
                       "Least level that is logged; VLLM_LOGGING_LEVEL is used when the flag is "
                       "absent.",

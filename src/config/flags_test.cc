@@ -106,15 +106,14 @@ TEST(Flags, DefaultsOfTheTableAreThoseOfConfig) {
                  t.max_json_depth, t.max_buffered_response_bytes, t.num_http_threads))
         << flag->name;
     const FrontendConfig &f = applied.frontend, &g = untouched.frontend;
-    EXPECT_EQ(
-        std::tie(f.chat_template_content_format, f.trust_request_chat_template, f.response_role,
-                 f.return_tokens_as_token_ids, f.enable_prompt_tokens_details,
-                 f.enable_force_include_usage, f.special_tokens_in_content, f.enable_log_requests,
-                 f.stream_interval, f.disable_log_stats),
-        std::tie(g.chat_template_content_format, g.trust_request_chat_template, g.response_role,
-                 g.return_tokens_as_token_ids, g.enable_prompt_tokens_details,
-                 g.enable_force_include_usage, g.special_tokens_in_content, g.enable_log_requests,
-                 g.stream_interval, g.disable_log_stats))
+    EXPECT_EQ(std::tie(f.chat_template_content_format, f.trust_request_chat_template,
+                       f.response_role, f.return_tokens_as_token_ids, f.enable_force_include_usage,
+                       f.special_tokens_in_content, f.enable_log_requests, f.stream_interval,
+                       f.disable_log_stats),
+              std::tie(g.chat_template_content_format, g.trust_request_chat_template,
+                       g.response_role, g.return_tokens_as_token_ids, g.enable_force_include_usage,
+                       g.special_tokens_in_content, g.enable_log_requests, g.stream_interval,
+                       g.disable_log_stats))
         << flag->name;
   }
 }

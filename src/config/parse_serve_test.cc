@@ -346,6 +346,7 @@ TEST(ParseServe, ReadsTheEnvironment) {
                                   {"VLLM_CPU_KVCACHE_SPACE", "2"},
                                   {"VLLM_KEEP_ALIVE_ON_ENGINE_DEATH", "1"},
                                   {"VLLM_MAX_N_SEQUENCES", "4"},
+                                  {"PYTHONHASHSEED", "12"},
                                   {"VLLM_ALLOW_LONG_MAX_MODEL_LEN", "1"}});
   EXPECT_THAT(c.server.api_key, ElementsAre("secret"));
   EXPECT_EQ(c.frontend.log_stats_interval_s, 2.5);
@@ -354,6 +355,7 @@ TEST(ParseServe, ReadsTheEnvironment) {
   EXPECT_TRUE(c.server.keep_alive_on_engine_death);
   EXPECT_EQ(c.frontend.max_n_sequences, 4);
   EXPECT_TRUE(c.engine.model.allow_long_max_model_len);
+  EXPECT_EQ(c.engine.cache.python_hash_seed, "12");
   EXPECT_THAT(config_of({"--api-key", "flag"}, {{"VLLM_API_KEY", "env"}}).server.api_key,
               ElementsAre("flag"));
   EXPECT_EQ(config_of({}, {{"VLLM_LOG_STATS_INTERVAL", "0"}}).frontend.log_stats_interval_s, 5.0);

@@ -40,10 +40,6 @@ class Workspace {
   Status reserve(size_t size_bytes);
   /// 64-byte aligned, not zeroed, valid until `reset()`. CHECKs that `reserve` was large enough.
   std::byte* take(size_t size_bytes);
-  template <class T>
-  T* take_array(size_t count) {
-    return reinterpret_cast<T*>(take(count * sizeof(T)));
-  }
   /// Marks and restores the stack of pieces, for scratch inside one op.
   size_t mark() const { return used_; }
   void reset(size_t mark = 0) { used_ = mark; }

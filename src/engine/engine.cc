@@ -1,8 +1,6 @@
 #include "engine/engine.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <string_view>
 
 #include "device/machine.h"
 #include "engine/engine_core.h"
@@ -17,11 +15,6 @@ int64_t max_logits_rows(int64_t max_num_batched_tokens, int64_t max_num_seqs) {
   return max_num_seqs + std::min<int64_t>(max_num_batched_tokens, kMaxPromptLogprobRows);
 }
 
-bool is_set(const char* name) {
-  const char* value = std::getenv(name);
-  return value && std::string_view(value) == "1";
-}
-
 PlanInputs plan_inputs(const config::EngineConfig& config, const model::Model& model,
                        int num_threads) {
   const model::ModelInfo& info = model.info();
@@ -33,7 +26,6 @@ PlanInputs plan_inputs(const config::EngineConfig& config, const model::Model& m
       .weight_bytes = info.weight_bytes,
       .memory_limit_bytes = device::memory_limit_bytes(),
       .available_memory_bytes = device::available_memory_bytes(),
-      .allow_long_max_model_len = is_set("VLLM_ALLOW_LONG_MAX_MODEL_LEN"),
       .activation_bytes =
           [&model, num_threads](int64_t num_tokens, int64_t num_seqs, int64_t max_model_len) {
             const int64_t rows = max_logits_rows(num_tokens, num_seqs);
@@ -72,10 +64,12 @@ Result<std::unique_ptr<Engine>> Engine::create(const config::EngineConfig& confi
   OCTAVO_TRY(model->reserve({*pool, *workspace}, info.max_num_batched_tokens, info.max_num_seqs,
                             options.max_logits_rows, info.max_model_len));
   log_plan(config, inputs, info);
-  auto runner = std::make_unique<DecoderRunner>(options, std::move(model), std::move(pool),
-                                                std::move(workspace));
+  OCTAVO_TRY(auto runner, DecoderRunner::create(options, std::move(model), std::move(pool),
+                                                std::move(workspace)));
   return create_with_runner(config, std::move(info), std::move(runner), clock, sink);
 }
+
+Status Engine::check_config(const config::EngineConfig& config) { return check_options(config); }
 
 std::unique_ptr<Engine> Engine::create_with_runner(const config::EngineConfig& config,
                                                    EngineInfo info,

@@ -48,6 +48,9 @@ struct EngineInfo {
 /// clock. `submit` is safe from any thread; everything else belongs to the driver.
 class Engine {
  public:
+  /// Whether options can be obeyed at all; before weights are loaded. kInvalidArgument names the
+  /// flag. `create` checks again, with the model's own numbers.
+  static Status check_config(const config::EngineConfig& config);
   /// Loads nothing: the model comes loaded. Plans memory, allocates the KV pool, logs the size
   /// line. Errors: the plan does not fit (phrases of contract/logging.md section 5).
   static Result<std::unique_ptr<Engine>> create(const config::EngineConfig& config,

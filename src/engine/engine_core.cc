@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <exception>
 #include <random>
 
@@ -27,11 +26,6 @@ Overload(F...) -> Overload<F...>;
 HashAlgorithm algorithm_of(const EngineInfo& info) {
   const auto algorithm = parse_hash_algorithm(info.prefix_caching_hash_algo);
   return algorithm ? *algorithm : HashAlgorithm::kSha256;
-}
-
-std::optional<std::string> python_hash_seed() {
-  const char* seed = std::getenv("PYTHONHASHSEED");
-  return seed ? std::optional<std::string>(seed) : std::nullopt;
 }
 
 std::unique_ptr<SchedulingPolicy> policy_of(const config::EngineConfig& config) {
@@ -78,7 +72,8 @@ EngineCore::EngineCore(const config::EngineConfig& config, EngineInfo info,
       clock_(clock),
       sink_(sink),
       runner_(std::move(runner)),
-      hasher_(algorithm_of(info_), python_hash_seed()),
+      hasher_(algorithm_of(info_), config.cache.python_hash_seed),
+      prompt_hasher_(hasher_, info_.block_size),
       kv_cache_({.num_blocks = static_cast<int32_t>(info_.num_blocks),
                  .block_size = static_cast<int32_t>(info_.block_size),
                  .enable_prefix_caching = info_.enable_prefix_caching}),
@@ -87,7 +82,9 @@ EngineCore::EngineCore(const config::EngineConfig& config, EngineInfo info,
       fault_(config.fault),
       entropy_(entropy_of(config)),
       max_queued_prompt_bytes_(config.max_queued_prompt_bytes),
-      queue_(kMaxQueuedMessages) {}
+      queue_(kMaxQueuedMessages) {
+  CHECK_EQ(runner_->num_inflight_steps(), 1);  // `step` collects what it has just submitted
+}
 
 Status EngineCore::warm_up() { return runner_->warm_up(); }
 
@@ -109,13 +106,6 @@ Status EngineCore::check_request(const AddRequest& request) const {
                     "at least one must remain for the output",
                     num_prompt_tokens, info_.max_model_len));
   }
-  if (!info_.enable_chunked_prefill &&
-      num_prompt_tokens > scheduler_options_.max_num_scheduled_tokens) {
-    return invalid(
-        fmt::format("the prompt has {} tokens, but a step takes {} and chunked prefill "
-                    "is off",
-                    num_prompt_tokens, scheduler_options_.max_num_scheduled_tokens));
-  }
   for (const TokenId token : request.prompt) {
     if (token >= 0 && token < info_.vocab_size) continue;
     return invalid(fmt::format("token id {} is out of vocabulary: ids are 0 to {}", token,
@@ -124,6 +114,13 @@ Status EngineCore::check_request(const AddRequest& request) const {
   // The last token of the output needs no KV.
   const int64_t max_output = std::max(1, request.sampling.max_tokens);
   const int64_t most = std::min(num_prompt_tokens + max_output - 1, info_.max_model_len);
+  if (!info_.enable_chunked_prefill && most > scheduler_options_.max_num_scheduled_tokens) {
+    // After a preemption all of it runs again, in one step.
+    return invalid(
+        fmt::format("the request may have {} tokens to compute, but a step takes {} and chunked "
+                    "prefill is off",
+                    most, scheduler_options_.max_num_scheduled_tokens));
+  }
   const int64_t room = (info_.num_blocks - 1) * info_.block_size;
   if (most > room) {
     return invalid(
@@ -159,7 +156,7 @@ Status EngineCore::submit(EngineMessage message) {
   } else {
     // What grows with the prompt is done here, on the caller's thread.
     if (info_.enable_prefix_caching) {
-      hasher_.extend(request->block_hashes, request->prompt, info_.block_size, request->cache_salt);
+      request->block_hashes = *prompt_hasher_.hash(request->prompt, request->cache_salt);
     }
     status = enqueue(std::move(message));
   }
@@ -176,7 +173,11 @@ void EngineCore::interrupt() {
 
 void EngineCore::wait_for_message(std::chrono::milliseconds timeout) {
   if (!pending_.empty() || dead_.load()) return;
-  pending_ = queue_.wait_and_take_all(timeout);
+  try {
+    pending_ = queue_.wait_and_take_all(timeout);
+  } catch (const std::exception& e) {
+    die(e.what());
+  }
 }
 
 Result<bool> EngineCore::step() {
@@ -196,16 +197,27 @@ Result<bool> EngineCore::run_step() {
   scheduler_.schedule(clock_.monotonic_s(), batch_);
   if (!batch_.sequences.empty()) {
     OCTAVO_TRY(fault_.before_step(num_steps_finished_.load() + 1));
-    OCTAVO_TRY(runner_->execute(batch_, runner_output_));
+    OCTAVO_TRY(run_model());
     apply_late_aborts();
     scheduler_.update(batch_, runner_output_, outputs_);
     did_something = true;
   } else if (!batch_.ended.empty()) {
-    OCTAVO_TRY(runner_->execute(batch_, runner_output_));  // it forgets what has ended
+    OCTAVO_TRY(run_model());  // the runner forgets what has ended
   }
   if (did_something) publish();
   reply_to_drained();
   return did_something || can_progress();
+}
+
+Status EngineCore::run_model() {
+  constraints_.clear();
+  for (const NewSequence& added : batch_.added) {
+    if (auto constraint = scheduler_.constraint_of(added.id)) {
+      constraints_.push_back({added.id, std::move(constraint)});
+    }
+  }
+  OCTAVO_TRY(runner_->submit(batch_, constraints_));
+  return runner_->collect(runner_output_);
 }
 
 bool EngineCore::can_progress() const {
@@ -382,10 +394,20 @@ void EngineCore::publish() {
 }
 
 Error EngineCore::die(const std::string& reason) {
-  log::error(kCore, "EngineCore encountered a fatal error. {}", reason);
   // From here submit refuses; what is queued already is answered by the sink.
   dead_.store(true);
   queue_.close();
+  try {
+    log::error(kCore, "EngineCore encountered a fatal error. {}", reason);
+    refuse_pending();
+  } catch (const std::exception&) {
+    // Out of memory, perhaps the very reason: nobody may miss the news below.
+  }
+  sink_.engine_died(reason);
+  return Error{Code::kUnavailable, reason};
+}
+
+void EngineCore::refuse_pending() {
   std::ranges::move(queue_.take_all(), std::back_inserter(pending_));
   for (Message& message : pending_) {
     auto* content = std::get_if<EngineMessage>(&message.content);
@@ -394,8 +416,6 @@ Error EngineCore::die(const std::string& reason) {
   }
   pending_.clear();
   for (auto& reply : std::exchange(drain_replies_, {})) reply(dead_error());
-  sink_.engine_died(reason);
-  return Error{Code::kUnavailable, reason};
 }
 
 }  // namespace octavo::engine

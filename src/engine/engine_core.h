@@ -11,6 +11,7 @@
 #include "engine/engine.h"
 #include "engine/fault.h"
 #include "engine/kv_cache/kv_cache.h"
+#include "engine/kv_cache/prompt_hasher.h"
 #include "engine/runner/model_runner.h"
 #include "engine/scheduler/scheduler.h"
 
@@ -45,6 +46,7 @@ class EngineCore final : public Engine {
     double queued_s = 0.0;
   };
   Result<bool> run_step();
+  Status run_model();
   Status check_request(const AddRequest& request) const;
   Status enqueue(EngineMessage message);
   /// True if anything was applied.
@@ -60,6 +62,7 @@ class EngineCore final : public Engine {
   void reply_to_drained();
   void publish();
   Error die(const std::string& reason);
+  void refuse_pending();
   uint64_t seed_of(const AddRequest& request) const;
   bool can_progress() const;
 
@@ -68,6 +71,7 @@ class EngineCore final : public Engine {
   OutputSink& sink_;
   std::unique_ptr<ModelRunner> runner_;
   BlockHasher hasher_;
+  PromptHasher prompt_hasher_;  // on the threads of `submit`
   KvCache kv_cache_;
   SchedulerOptions scheduler_options_;
   Scheduler scheduler_;
@@ -79,6 +83,7 @@ class EngineCore final : public Engine {
   std::deque<Message> pending_;  // taken from the queue, not applied yet
   std::vector<std::function<void(Status)>> drain_replies_;
   StepBatch batch_;
+  std::vector<SequenceConstraint> constraints_;  // of the sequences that batch_ adds
   RunnerOutput runner_output_;
   std::vector<SequenceOutput> outputs_;
   int64_t num_published_ = 0;

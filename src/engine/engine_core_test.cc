@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <stdexcept>
 #include <thread>
 
 #include "engine/testing/harness.h"
@@ -263,6 +264,99 @@ TEST(EngineThread, ServesUntilStoppedEvenFromAStall) {
   while (h.engine->num_steps_finished() < 3) std::this_thread::yield();
   thread.stop();  // would hang if the stall did not end
   EXPECT_FALSE(h.engine->dead());
+}
+
+/// Lets only one token through, or throws.
+struct OnlyToken final : TokenConstraint {
+  explicit OnlyToken(TokenId only) : token(only) {}
+  void fill_mask(std::vector<uint32_t>& mask) override {
+    if (token < 0) throw std::runtime_error("the grammar broke");
+    for (size_t i = 0; i < mask.size(); ++i) {
+      mask[i] &= static_cast<size_t>(token) / 32 == i ? uint32_t{1} << (token % 32) : 0;
+    }
+  }
+  void accept(TokenId) override {}
+  void rollback(int) override {}
+  TokenId token;
+};
+
+TEST(EngineCore, ConstraintsReachTheRunnerBesideTheBatch) {
+  Harness h;
+  AddRequest request = greedy_request(1, prompt_of(1, 10), 3);
+  request.constraint = std::make_shared<OnlyToken>(42);
+  ASSERT_TRUE(h.add(std::move(request)).ok());
+  ASSERT_TRUE(h.add(greedy_request(2, prompt_of(1, 10), 3)).ok());
+  ASSERT_TRUE(h.run());
+  EXPECT_THAT(h.of(1).token_ids, ::testing::ElementsAre(42, 42, 42));
+  EXPECT_THAT(h.of(2).token_ids, ::testing::Not(::testing::Contains(42)));
+}
+
+TEST(EngineCore, WhatSamplingThrowsEndsThatSequenceOnly) {
+  for (const int num_threads : {1, 4}) {
+    Harness h({.num_threads = num_threads});
+    for (int64_t id = 1; id <= 6; ++id) {
+      AddRequest request = greedy_request(id, prompt_of(id, 10), 3);
+      if (id % 2 == 0) request.constraint = std::make_shared<OnlyToken>(-1);
+      ASSERT_TRUE(h.add(std::move(request)).ok());
+    }
+    ASSERT_TRUE(h.run());
+    for (int64_t id = 1; id <= 6; ++id) {
+      const bool fails = id % 2 == 0;
+      EXPECT_EQ(h.of(id).finish_reason, fails ? FinishReason::kError : FinishReason::kLength);
+      EXPECT_EQ(h.of(id).token_ids.size(), fails ? 0u : 3u);
+    }
+    EXPECT_TRUE(h.sink.deaths.empty());
+  }
+}
+
+TEST(EngineCore, RefusesWhatCouldNotResumeWithoutChunks) {
+  HarnessOptions options{.max_model_len = 128, .enable_chunked_prefill = false};
+  options.config.scheduler.max_num_scheduled_tokens = 20;
+  Harness h(options);
+  EXPECT_TRUE(h.add(greedy_request(1, prompt_of(1, 10), 11)).ok());
+  EXPECT_EQ(h.add(greedy_request(2, prompt_of(2, 10), 12)).error().code, Code::kInvalidArgument);
+  ASSERT_TRUE(h.run());
+}
+
+/// An engine whose step throws.
+struct ThrowingEngine final : Engine {
+  const EngineInfo& info() const override { return info_; }
+  Status submit(EngineMessage) override { return {}; }
+  Result<bool> step() override {
+    ++num_steps;
+    throw std::runtime_error("a step threw");
+  }
+  void wait_for_message(std::chrono::milliseconds) override {}
+  void interrupt() override {}
+  Status warm_up() override { return {}; }
+  bool dead() const override { return false; }
+  int64_t num_unfinished() const override { return 0; }
+  int64_t num_steps_finished() const override { return 0; }
+  double last_step_finished_s() const override { return 0.0; }
+  EngineInfo info_;
+  std::atomic<int> num_steps = 0;
+};
+
+TEST(EngineThread, SurvivesWhatAStepThrows) {
+  ThrowingEngine engine;
+  EngineThread thread(engine);
+  thread.start();
+  while (engine.num_steps.load() == 0) std::this_thread::yield();
+  thread.stop();
+  EXPECT_EQ(engine.num_steps.load(), 1);
+}
+
+TEST(EngineCore, DiesAloudThoughAReplyThrows) {
+  Harness h;
+  h.model->fail_at = 1;
+  ControlRequest drain{ControlRequest::Kind::kPause, "wait",
+                       [](const Status&) { throw std::runtime_error("the asker broke"); }};
+  ASSERT_TRUE(h.add(greedy_request(1, prompt_of(1, 10), 3)).ok());
+  ASSERT_TRUE(h.engine->submit(AddRequest(greedy_request(2, prompt_of(2, 10), 3))).ok());
+  ASSERT_TRUE(h.engine->submit(std::move(drain)).ok());
+  for (int i = 0; i < 3 && !h.engine->dead(); ++i) (void)h.engine->step();
+  EXPECT_TRUE(h.engine->dead());
+  EXPECT_EQ(h.sink.deaths.size(), 1u);
 }
 
 }  // namespace

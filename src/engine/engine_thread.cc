@@ -1,5 +1,7 @@
+#include <exception>
 #include <thread>
 
+#include "base/log.h"
 #include "engine/engine.h"
 
 namespace octavo::engine {
@@ -12,10 +14,15 @@ struct EngineThread::State {
   explicit State(Engine& e) : engine(e) {}
 
   void run() {
-    while (!stopping.load()) {
-      const Result<bool> busy = engine.step();
-      if (!busy.ok()) return;  // everybody has been told by engine_died
-      if (!*busy) engine.wait_for_message(kIdleWait);
+    try {
+      while (!stopping.load()) {
+        const Result<bool> busy = engine.step();
+        if (!busy.ok()) return;  // everybody has been told by engine_died
+        if (!*busy) engine.wait_for_message(kIdleWait);
+      }
+    } catch (const std::exception& e) {
+      // The engine ends its own failures; what still gets here may not end the process unheard.
+      log::error(log::Source::kEngineCore, "The engine's thread ended: {}", e.what());
     }
   }
 

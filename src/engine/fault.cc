@@ -15,9 +15,15 @@ FaultHook::FaultHook(const std::string& text) {
   if (at == std::string_view::npos) return;
   const std::string_view number = view.substr(at + 1);
   const auto parsed = std::from_chars(number.data(), number.data() + number.size(), step_);
-  if (parsed.ec != std::errc() || parsed.ptr != number.data() + number.size()) return;
+  if (parsed.ec != std::errc() || parsed.ptr != number.data() + number.size() || step_ < 1) return;
   if (view.substr(0, at) == "kill") kind_ = Kind::kKill;
   if (view.substr(0, at) == "stall") kind_ = Kind::kStall;
+}
+
+Status FaultHook::check(const std::string& text) {
+  if (text.empty() || FaultHook(text).kind_ != Kind::kNone) return {};
+  return Error{Code::kInvalidArgument,
+               "OCTAVO_FAULT is '" + text + "'; allowed are kill@N and stall@N, N from 1"};
 }
 
 Status FaultHook::before_step(int64_t step) {
@@ -30,6 +36,11 @@ Status FaultHook::before_step(int64_t step) {
 #else
 
 FaultHook::FaultHook(const std::string&) {}
+Status FaultHook::check(const std::string& text) {
+  if (text.empty()) return {};
+  return Error{Code::kInvalidArgument,
+               "OCTAVO_FAULT is set, but this build has no fault hooks (OCTAVO_FAULT_HOOKS)"};
+}
 Status FaultHook::before_step(int64_t) { return {}; }
 
 #endif

@@ -9,10 +9,13 @@
 namespace octavo::engine {
 
 /// Breaks one chosen step, to show that everybody is answered: "kill@N" makes step N (from 1) fail,
-/// "stall@N" makes it hang until `release`. Without OCTAVO_FAULT_HOOKS it does nothing.
+/// "stall@N" makes it hang until `release`. Builds without OCTAVO_FAULT_HOOKS have no such thing.
 class FaultHook {
  public:
-  /// An empty or unknown text means no fault.
+  /// Whether this build can do what `text` says; empty asks for nothing. kInvalidArgument names the
+  /// variable.
+  static Status check(const std::string& text);
+  /// A text that `check` refuses means no fault.
   explicit FaultHook(const std::string& text);
   /// Called before the model runs.
   Status before_step(int64_t step);

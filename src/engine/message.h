@@ -29,7 +29,7 @@ class TokenConstraint {
   virtual void rollback(int num_tokens) = 0;
 };
 
-/// One sequence enters. Everything that grows with the prompt was done before.
+/// One sequence enters. Everything that grows with the prompt is done before the engine's thread.
 struct AddRequest {
   RequestId id;
   Task task = Task::kGenerate;
@@ -42,7 +42,7 @@ struct AddRequest {
   std::string cache_salt;            // empty = none
   int32_t adapter_index = -1;        // LoRA; -1 = base model
   std::string tenant;
-  std::vector<BlockHash> block_hashes;  // of the prompt's full blocks (kv_cache/block_hash.h)
+  std::vector<BlockHash> block_hashes;  // of the prompt's full blocks; `submit` fills them in
   std::shared_ptr<TokenConstraint> constraint;  // none yet
 };
 
@@ -73,6 +73,7 @@ struct SequenceOutput {
   std::vector<TokenLogprobs> logprobs;  // one per new token when asked for
   /// With the first output when prompt_logprobs was asked for: [0] is empty, then one per token.
   std::vector<std::optional<TokenLogprobs>> prompt_logprobs;
+  std::vector<float> pooled;  // of Task::kPool, with kStop
   std::optional<FinishReason> finish_reason;
   StopReason stop_reason;
   std::string error;  // with FinishReason::kError

@@ -7,8 +7,10 @@
 #include <limits>
 
 #include "base/log.h"
+#include "engine/fault.h"
 #include "engine/kv_cache/block_hash.h"
 #include "engine/scheduler/waiting_queue.h"
+#include "kernels/attention/attention.h"
 
 namespace octavo::engine {
 namespace {
@@ -31,38 +33,12 @@ Status check_range(const char* flag, int64_t value, int64_t low, int64_t high) {
   return invalid(fmt::format("{} is {}; allowed are {} to {}", flag, value, low, high));
 }
 
-Status check_options(const config::EngineConfig& config) {
-  OCTAVO_TRY(check_range("--block-size", config.cache.block_size, 1, kMaxBlockSize));
-  const double utilization = config.cache.gpu_memory_utilization;
-  if (!(utilization > 0.0 && utilization <= 1.0)) {
-    return invalid(fmt::format("--gpu-memory-utilization is {}; it must be above 0 and at most 1",
-                               utilization));
-  }
-  const double watermark = config.scheduler.watermark;
-  if (!(watermark >= 0.0 && watermark < 1.0)) {
-    return invalid(fmt::format("--watermark is {}; it must be at least 0 and below 1", watermark));
-  }
-  if (const auto& bytes = config.cache.kv_cache_memory_bytes) {
-    OCTAVO_TRY(
-        check_range("--kv-cache-memory-bytes", *bytes, 1, std::numeric_limits<int64_t>::max()));
-  }
-  if (const auto& blocks = config.cache.num_gpu_blocks_override) {
-    OCTAVO_TRY(check_range("--num-gpu-blocks-override", *blocks, 2, kMaxLimit));
-  }
-  if (auto hash = parse_hash_algorithm(config.cache.prefix_caching_hash_algo); !hash) {
-    return std::move(hash).error();
-  }
-  auto policy = make_scheduling_policy(config.scheduler.scheduling_policy);
-  if (!policy) return std::move(policy).error();
-  return {};
-}
-
 Result<int64_t> wanted_max_model_len(const config::EngineConfig& config, const PlanInputs& in) {
   const int64_t limit = std::min(in.model_max_model_len, kMaxLimit);
   const int64_t asked = config.model.max_model_len.value_or(limit);
   if (asked == -1) return limit;
   OCTAVO_TRY(check_range("--max-model-len", asked, 1, kMaxLimit));
-  if (asked > limit && !in.allow_long_max_model_len) {
+  if (asked > limit && !config.model.allow_long_max_model_len) {
     return invalid(fmt::format(
         "User-specified max_model_len ({}) is greater than the derived max_model_len ({}); "
         "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 permits it, at the risk of wrong output",
@@ -98,6 +74,13 @@ Status resolve_limits(const config::SchedulerConfig& config, EngineInfo& info) {
   }
   if (const auto& scheduled = config.max_num_scheduled_tokens) {
     OCTAVO_TRY(check_range("--max-num-scheduled-tokens", *scheduled, 1, tokens));
+    if (!info.enable_chunked_prefill && *scheduled < info.max_model_len) {
+      return invalid(fmt::format(
+          "--max-num-scheduled-tokens ({}) is smaller than max_model_len ({}) while chunked "
+          "prefill is off: a longer request could not resume after a preemption. Raise it, lower "
+          "--max-model-len, or leave chunked prefill on",
+          *scheduled, info.max_model_len));
+    }
   }
   OCTAVO_TRY(check_range("--long-prefill-token-threshold", config.long_prefill_token_threshold, 0,
                          info.max_model_len));
@@ -114,17 +97,24 @@ Error no_memory_for_blocks(size_t used, size_t ceiling) {
                            format_gib(used), format_gib(ceiling))};
 }
 
+/// A KV cache whose size was given outright takes its bytes beside the activations.
+Status check_available(const char* flag, size_t kv_bytes, const EngineInfo& info,
+                       size_t available) {
+  if (kv_bytes <= available && info.activation_bytes <= available - kv_bytes) return {};
+  return Error{Code::kOverloaded,
+               fmt::format("{} asks for {} GiB and activations take {} GiB, but only {} GiB of "
+                           "memory are available; ask for less, or lower --max-num-seqs or "
+                           "--max-num-batched-tokens",
+                           flag, format_gib(kv_bytes), format_gib(info.activation_bytes),
+                           format_gib(available))};
+}
+
 Result<size_t> kv_budget(const config::CacheConfig& cache, const PlanInputs& in,
                          const EngineInfo& info) {
   const size_t available = in.available_memory_bytes;
   if (cache.kv_cache_memory_bytes) {
     const auto bytes = static_cast<size_t>(*cache.kv_cache_memory_bytes);
-    if (bytes > available) {
-      return Error{Code::kOverloaded,
-                   fmt::format("--kv-cache-memory-bytes asks for {} GiB, but only {} GiB of memory "
-                               "are available",
-                               format_gib(bytes), format_gib(available))};
-    }
+    OCTAVO_TRY(check_available("--kv-cache-memory-bytes", bytes, info, available));
     return bytes;
   }
   const auto ceiling = static_cast<size_t>(
@@ -184,6 +174,38 @@ Status fit_max_model_len(const config::EngineConfig& config, const PlanInputs& i
 
 }  // namespace
 
+Status check_options(const config::EngineConfig& config) {
+  OCTAVO_TRY(
+      check_range("--block-size", config.cache.block_size, kernels::kPageTokens, kMaxBlockSize));
+  if (config.cache.block_size % kernels::kPageTokens != 0) {
+    return invalid(fmt::format("--block-size is {}; it must be a multiple of {}",
+                               config.cache.block_size, kernels::kPageTokens));
+  }
+  OCTAVO_TRY(FaultHook::check(config.fault));
+  const double utilization = config.cache.gpu_memory_utilization;
+  if (!(utilization > 0.0 && utilization <= 1.0)) {
+    return invalid(fmt::format("--gpu-memory-utilization is {}; it must be above 0 and at most 1",
+                               utilization));
+  }
+  const double watermark = config.scheduler.watermark;
+  if (!(watermark >= 0.0 && watermark < 1.0)) {
+    return invalid(fmt::format("--watermark is {}; it must be at least 0 and below 1", watermark));
+  }
+  if (const auto& bytes = config.cache.kv_cache_memory_bytes) {
+    OCTAVO_TRY(
+        check_range("--kv-cache-memory-bytes", *bytes, 1, std::numeric_limits<int64_t>::max()));
+  }
+  if (const auto& blocks = config.cache.num_gpu_blocks_override) {
+    OCTAVO_TRY(check_range("--num-gpu-blocks-override", *blocks, 2, kMaxLimit));
+  }
+  if (auto hash = parse_hash_algorithm(config.cache.prefix_caching_hash_algo); !hash) {
+    return std::move(hash).error();
+  }
+  auto policy = make_scheduling_policy(config.scheduler.scheduling_policy);
+  if (!policy) return std::move(policy).error();
+  return {};
+}
+
 Result<EngineInfo> plan_engine(const config::EngineConfig& config, const PlanInputs& inputs) {
   OCTAVO_TRY(check_options(config));
   EngineInfo info;
@@ -206,6 +228,10 @@ Result<EngineInfo> plan_engine(const config::EngineConfig& config, const PlanInp
     info.num_blocks = *config.cache.num_gpu_blocks_override;
   }
   info.kv_cache_bytes = static_cast<size_t>(info.num_blocks) * inputs.kv_block_bytes;
+  if (config.cache.num_gpu_blocks_override) {
+    OCTAVO_TRY(check_available("--num-gpu-blocks-override", info.kv_cache_bytes, info,
+                               inputs.available_memory_bytes));
+  }
   OCTAVO_TRY(fit_max_model_len(config, inputs, info));
   fill_capacity(info);
   return info;

@@ -15,15 +15,17 @@ namespace octavo::engine {
 struct PlanInputs {
   int64_t model_max_model_len = 0;  // derived from the model's config
   int64_t vocab_size = 0;
-  size_t kv_block_bytes = 0;              // per block of the configured size, all layers
-  size_t weight_bytes = 0;                // resident already
-  size_t memory_limit_bytes = 0;          // what the process may use
-  size_t available_memory_bytes = 0;      // what is free of it now
-  bool allow_long_max_model_len = false;  // VLLM_ALLOW_LONG_MAX_MODEL_LEN
+  size_t kv_block_bytes = 0;          // per block of the configured size, all layers
+  size_t weight_bytes = 0;            // resident already
+  size_t memory_limit_bytes = 0;      // what the process may use
+  size_t available_memory_bytes = 0;  // what is free of it now
   /// Activations, logits and scratch for these limits.
   std::function<size_t(int64_t max_num_batched_tokens, int64_t max_num_seqs, int64_t max_model_len)>
       activation_bytes;
 };
+
+/// What of a config is wrong whatever the model. kInvalidArgument names the flag.
+Status check_options(const config::EngineConfig& config);
 
 /// Resolves limits (contract/scheduler.md section 1, design.md section 8) and computes the memory
 /// plan before anything is taken. Fills the numeric fields of EngineInfo; the rest is the model's.

@@ -113,9 +113,8 @@ TEST(Plan, LongerThanTheModelNeedsThePermit) {
   config.model.max_model_len = 9000;
   EXPECT_THAT(error_of(config), HasSubstr("User-specified max_model_len (9000) is greater than "
                                           "the derived max_model_len (8192)"));
-  PlanInputs in = machine();
-  in.allow_long_max_model_len = true;
-  EXPECT_EQ(plan_engine(config, in)->max_model_len, 9000);
+  config.model.allow_long_max_model_len = true;
+  EXPECT_EQ(plan_engine(config, machine())->max_model_len, 9000);
 }
 
 TEST(Plan, DefaultsFollowTheOtherLimitsButGivenValuesAreKept) {
@@ -140,6 +139,46 @@ TEST(Plan, WithoutChunkedPrefillAStepHoldsAWholePrompt) {
               HasSubstr("max_num_batched_tokens (1000) is smaller than max_model_len (8192)"));
 }
 
+TEST(Plan, WithoutChunkedPrefillARequestOfAnyLengthCanResumeInOneStep) {
+  config::EngineConfig config;
+  config.scheduler.max_num_scheduled_tokens = 100;
+  EXPECT_EQ(error_of(config), "");
+  config.scheduler.enable_chunked_prefill = false;
+  EXPECT_THAT(error_of(config), HasSubstr("--max-num-scheduled-tokens (100) is smaller than "
+                                          "max_model_len (8192)"));
+  config.scheduler.max_num_scheduled_tokens = 8192;
+  EXPECT_EQ(error_of(config), "");
+}
+
+TEST(Plan, GivenBytesAndActivationsMustFitTogether) {
+  config::EngineConfig config;
+  config.cache.kv_cache_memory_bytes = 1 << 30;
+  PlanInputs in = machine();
+  in.activation_bytes = [](int64_t, int64_t, int64_t) { return 380 * kGiB; };
+  EXPECT_THAT(error_of(config, in), HasSubstr("--kv-cache-memory-bytes asks for 1.0 GiB and "
+                                              "activations take 380.0 GiB"));
+  config.cache.kv_cache_memory_bytes = int64_t{14} << 30;
+  EXPECT_THAT(error_of(config), HasSubstr("activations take 0.5 GiB"));
+  config.cache.kv_cache_memory_bytes = (int64_t{27} << 30) / 2;
+  EXPECT_EQ(error_of(config), "");
+}
+
+TEST(Plan, GivenNumberOfBlocksMustFitTheMemory) {
+  config::EngineConfig config;
+  config.cache.num_gpu_blocks_override = 1 << 20;  // 1 TiB
+  EXPECT_THAT(error_of(config), HasSubstr("--num-gpu-blocks-override asks for 1024.0 GiB"));
+}
+
+TEST(Plan, FaultsThatCannotHappenAreRefused) {
+  config::EngineConfig config;
+  config.fault = "kill@3";
+  EXPECT_TRUE(check_options(config).ok());
+  for (const char* text : {"kill@", "kill@x", "kill@0", "stall@-1", "stall@3x", "burn@3", "kill"}) {
+    config.fault = text;
+    EXPECT_THAT(error_of(config), HasSubstr("OCTAVO_FAULT")) << text;
+  }
+}
+
 TEST(Plan, ThroughputModeDoublesBothDefaults) {
   config::EngineConfig config;
   config.scheduler.performance_mode = "throughput";
@@ -154,6 +193,8 @@ TEST(Plan, NonsenseIsRefusedByFlag) {
     return error_of(config);
   };
   EXPECT_THAT(with([](auto& c) { c.cache.block_size = 0; }), HasSubstr("--block-size"));
+  EXPECT_THAT(with([](auto& c) { c.cache.block_size = 8; }), HasSubstr("--block-size is 8"));
+  EXPECT_THAT(with([](auto& c) { c.cache.block_size = 24; }), HasSubstr("a multiple of 16"));
   EXPECT_THAT(with([](auto& c) { c.model.max_model_len = 0; }), HasSubstr("--max-model-len"));
   EXPECT_THAT(with([](auto& c) { c.model.max_model_len = -2; }), HasSubstr("--max-model-len"));
   EXPECT_THAT(with([](auto& c) { c.scheduler.max_num_seqs = -1; }), HasSubstr("--max-num-seqs"));

@@ -98,6 +98,10 @@ class FakeEngine final : public engine::Engine {
   Status submit(engine::EngineMessage message) override {
     std::lock_guard lock(mutex_);
     if (dead_) return Error{Code::kUnavailable, "The engine has stopped"};
+    const auto* add = std::get_if<engine::AddRequest>(&message);
+    if (add && static_cast<int64_t>(add->prompt.size()) >= info_.max_model_len) {
+      return Error{Code::kInvalidArgument, "the prompt does not fit", "prompt"};
+    }
     const bool is_abort = std::holds_alternative<engine::AbortRequest>(message);
     if (!is_abort && refuse_after >= 0 && num_added++ >= refuse_after) {
       return Error{Code::kOverloaded, "The queue is full"};
@@ -111,7 +115,7 @@ class FakeEngine final : public engine::Engine {
     {
       std::lock_guard lock(mutex_);
       if (dead_) return Error{Code::kInternal, "dead"};
-      if (hold || (messages_.empty() && running_.empty())) return false;
+      if (hold || num_steps_ >= hold_after || (messages_.empty() && running_.empty())) return false;
       while (!messages_.empty()) {
         take(std::move(messages_.front()), step);
         messages_.pop_front();
@@ -157,9 +161,10 @@ class FakeEngine final : public engine::Engine {
   std::vector<engine::TokenId> script;
   std::vector<engine::TokenLogprobs::Entry> top;  // what every position reports as top entries
   engine::SchedulerStats stats;
-  int refuse_after = -1;          // refuse the AddRequest after so many
-  std::atomic<bool> hold{false};  // do nothing in `step`
-  std::string error;              // ends every request with kError
+  int refuse_after = -1;                       // refuse the AddRequest after so many
+  std::atomic<bool> hold{false};               // do nothing in `step`
+  std::atomic<int64_t> hold_after{INT64_MAX};  // the same once so many steps are done
+  std::string error;                           // ends every request with kError
   int32_t num_cached_tokens = 0;
 
  private:

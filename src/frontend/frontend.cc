@@ -20,11 +20,11 @@ class FrontendAbortPort final : public AbortPort {
   FrontendAbortPort(OutputStage& stage, engine::Engine& engine)
       : stage_(&stage), engine_(&engine) {}
   void abort(const std::shared_ptr<StreamState>& stream) override {
-    std::lock_guard lock(mutex_);
-    if (stage_ == nullptr) return;
     if (!stream->log_id().empty()) {
       log::info(log::Source::kApiServer, "Aborted request(s) {}.", stream->log_id());
     }
+    std::lock_guard lock(mutex_);
+    if (stage_ == nullptr) return;
     // First to the output stage: it ends the samples before it can see an output of the abort.
     stage_->client_abort(stream);
     for (int32_t index = 0; index < stream->n(); ++index) {
@@ -43,27 +43,17 @@ class FrontendAbortPort final : public AbortPort {
   engine::Engine* engine_;
 };
 
-/// A request that could never run must not wait at the head of the queue.
-Status check_fits(const GenerateRequest& request, const engine::EngineInfo& info) {
-  const auto num_prompt_tokens = static_cast<int64_t>(request.prompt.size());
-  if (num_prompt_tokens < 1 || num_prompt_tokens >= info.max_model_len) {
-    return Error{Code::kInvalidArgument,
-                 fmt::format("The prompt has {} tokens; 1 to {} fit into the context of {}",
-                             num_prompt_tokens, info.max_model_len - 1, info.max_model_len),
-                 "input_tokens"};
-  }
-  // The last token never gets a place in the cache.
-  const int64_t num_tokens = num_prompt_tokens + request.sampling.max_tokens - 1;
-  const int64_t capacity = (info.num_blocks - 1) * info.block_size;
-  if (info.num_blocks > 0 && std::min(num_tokens, info.max_model_len - 1) > capacity) {
-    return Error{
-        Code::kInvalidArgument,
-        fmt::format("The prompt's {} tokens and {} output tokens can never fit into the KV "
-                    "cache of {} tokens; ask for less, or raise --kv-cache-memory-bytes",
-                    num_prompt_tokens, request.sampling.max_tokens, capacity),
-        "input_tokens"};
-  }
-  return {};
+/// What one sample carries through the queues: its own copy of the prompt and the parameters, and
+/// the hashes of the prompt's blocks.
+int64_t bytes_per_sample(const GenerateRequest& request, int64_t block_size) {
+  const engine::SamplingParams& p = request.sampling;
+  const size_t num_blocks =
+      request.prompt.size() / static_cast<size_t>(std::max<int64_t>(block_size, 1));
+  return static_cast<int64_t>(
+      sizeof(engine::AddRequest) + request.prompt.size() * sizeof(engine::TokenId) +
+      num_blocks * sizeof(engine::BlockHash) + request.cache_salt.size() +
+      (p.stop_token_ids.size() + p.allowed_token_ids.size()) * sizeof(engine::TokenId) +
+      p.logit_bias.size() * sizeof(p.logit_bias[0]));
 }
 
 void log_received(const GenerateRequest& request) {
@@ -102,7 +92,14 @@ class FrontendImpl final : public Frontend {
     return {};
   }
 
-  Result<std::shared_ptr<OutputStream>> generate(GenerateRequest request) override;
+  Result<std::shared_ptr<OutputStream>> generate(GenerateRequest request) override {
+    std::vector<GenerateRequest> requests;
+    requests.push_back(std::move(request));
+    OCTAVO_TRY(auto streams, generate_all(std::move(requests)));
+    return std::move(streams.front());
+  }
+  Result<std::vector<std::shared_ptr<OutputStream>>> generate_all(
+      std::vector<GenerateRequest> requests) override;
 
   const tokenizer::Tokenizer& tokenizer() const override { return *tokenizer_; }
   const engine::EngineInfo& engine_info() const override { return engine_->info(); }
@@ -121,6 +118,7 @@ class FrontendImpl final : public Frontend {
 
   void begin_drain() override { draining_.store(true); }
   void abort_all() override { stage_.abort_all(); }
+  void fail_all(const std::string& reason) override { stage_.fail_all(reason); }
   void stop() override {
     if (stopped_.exchange(true)) return;
     draining_.store(true);
@@ -130,7 +128,15 @@ class FrontendImpl final : public Frontend {
   }
 
  private:
-  Status admit(const GenerateRequest& request) const;
+  /// A request on its way in.
+  struct Entrant {
+    GenerateRequest request;
+    OutputStage::Registration registration;
+  };
+  Entrant make_entrant(GenerateRequest request);
+  Status admit_bytes(int64_t num_asked) const;
+  Status admit(const std::vector<Entrant>& entrants) const;
+  void abort_samples(const StreamState& stream);
   Status submit_samples(GenerateRequest& request, const StreamState& stream);
 
   Options options_;
@@ -148,26 +154,52 @@ class FrontendImpl final : public Frontend {
   std::mutex admission_;  // limits are checked and taken as one
 };
 
-Status FrontendImpl::admit(const GenerateRequest& request) const {
+Status FrontendImpl::admit_bytes(int64_t num_asked) const {
+  const int64_t max = options_.max_held_bytes;
+  if (num_asked > max) {
+    return Error{
+        Code::kInvalidArgument,
+        fmt::format("Prompts and parameters of all samples have {} bytes, more than the {} "
+                    "of all requests together; ask for fewer samples",
+                    num_asked, max),
+        "n"};
+  }
+  const int64_t current = load_.num_held_bytes.load();
+  if (current + num_asked <= max) return {};
+  return Error{Code::kOverloaded,
+               fmt::format("Request queue full: {} bytes of prompts and parameters wait, {} asked, "
+                           "the limit is {}",
+                           current, num_asked, max)};
+}
+
+Status FrontendImpl::admit(const std::vector<Entrant>& entrants) const {
+  const std::string& id = entrants.front().request.request_id;
+  int64_t n = 0;
+  int64_t num_bytes = 0;
+  for (const Entrant& entrant : entrants) {
+    n += entrant.request.n;
+    num_bytes += entrant.request.n * entrant.registration.num_held_bytes;
+  }
+  OCTAVO_TRY(admit_bytes(num_bytes));
   if (const auto& max = options_.scheduler.max_num_queued_reqs) {
     const int64_t current = num_unfinished();
-    if (current + request.n > *max) {
+    if (current + n > *max) {
       log::info(log::Source::kApiServer,
-                "Request queue full - rejecting request {} (current={}, n={}, max={}).",
-                request.request_id, current, request.n, *max);
+                "Request queue full - rejecting request {} (current={}, n={}, max={}).", id,
+                current, n, *max);
       return Error{
           Code::kOverloaded,
           fmt::format("Request queue full: {} unfinished requests, {} asked, the limit is {} "
                       "(--max-num-queued-reqs)",
-                      current, request.n, *max)};
+                      current, n, *max)};
     }
   }
   if (const auto& max = options_.scheduler.max_num_queued_tokens) {
     const int64_t current = load_.num_prefill_tokens.load();
     if (current >= *max) {
       log::info(log::Source::kApiServer,
-                "Max queued tokens reached - rejecting request {} (current_tokens={}, max={}).",
-                request.request_id, current, *max);
+                "Max queued tokens reached - rejecting request {} (current_tokens={}, max={}).", id,
+                current, *max);
       return Error{Code::kOverloaded,
                    fmt::format("Max queued tokens reached: {} prompt tokens wait, the limit is {} "
                                "(--max-num-queued-tokens)",
@@ -177,42 +209,68 @@ Status FrontendImpl::admit(const GenerateRequest& request) const {
   return {};
 }
 
-Result<std::shared_ptr<OutputStream>> FrontendImpl::generate(GenerateRequest request) {
-  if (engine_dead()) return Error{Code::kUnavailable, "The engine has stopped"};
-  if (draining_.load()) return Error{Code::kUnavailable, "The server is shutting down"};
-  OCTAVO_TRY(check_fits(request, engine_->info()));
+FrontendImpl::Entrant FrontendImpl::make_entrant(GenerateRequest request) {
   auto stream = std::make_shared<StreamState>(
       engine::RequestId(next_id_.fetch_add(request.n)), request.n,
       options_.config.enable_log_requests ? request.request_id : std::string());
   const size_t max_text_bytes =
       (static_cast<size_t>(request.sampling.max_tokens) + 1) * tokenizer_->max_token_bytes();
   OutputStage::Registration registration{
-      .stream = stream,
+      .stream = std::move(stream),
       .text = request.text,
       .min_tokens = request.sampling.min_tokens,
       .max_tokens = request.sampling.max_tokens,
       .num_prompt_tokens = static_cast<int32_t>(request.prompt.size()),
+      .num_held_bytes = bytes_per_sample(request, engine_->info().block_size),
       .arrival_wall_s = request.arrival_wall_s,
       .stop = std::make_shared<const StopPatterns>(request.text.stop, max_text_bytes)};
   registration.text.stream_interval = static_cast<int32_t>(std::clamp<int64_t>(
       std::max<int64_t>(request.text.stream_interval, options_.config.stream_interval), 1,
       std::numeric_limits<int32_t>::max()));
   if (options_.config.enable_log_requests) log_received(request);
+  return {.request = std::move(request), .registration = std::move(registration)};
+}
+
+Result<std::vector<std::shared_ptr<OutputStream>>> FrontendImpl::generate_all(
+    std::vector<GenerateRequest> requests) {
+  if (engine_dead()) return Error{Code::kUnavailable, "The engine has stopped"};
+  if (draining_.load()) return Error{Code::kUnavailable, "The server is shutting down"};
+  std::vector<Entrant> entrants;
+  for (GenerateRequest& request : requests) entrants.push_back(make_entrant(std::move(request)));
+  std::vector<std::shared_ptr<OutputStream>> out;
+  if (entrants.empty()) return out;
   {
     std::lock_guard lock(admission_);
-    OCTAVO_TRY(admit(request));
-    if (!stage_.add(std::move(registration))) {
-      return Error{Code::kUnavailable, "The server is shutting down"};
+    OCTAVO_TRY(admit(entrants));
+    for (const Entrant& entrant : entrants) {
+      if (!stage_.add(entrant.registration)) {
+        return Error{Code::kUnavailable, "The server is shutting down"};
+      }
     }
   }
-  if (Status status = submit_samples(request, *stream); !status.ok()) {
-    stage_.remove(stream);
-    return std::move(status).error();
+  for (size_t i = 0; i < entrants.size(); ++i) {
+    if (Status status = submit_samples(entrants[i].request, *entrants[i].registration.stream);
+        !status.ok()) {
+      for (size_t j = 0; j < i; ++j) abort_samples(*entrants[j].registration.stream);
+      for (const Entrant& entrant : entrants) stage_.remove(entrant.registration.stream);
+      return std::move(status).error();
+    }
   }
-  if (!stream->log_id().empty()) {
-    log::info(log::Source::kApiServer, "Added request {}.", stream->log_id());
+  for (Entrant& entrant : entrants) {
+    std::shared_ptr<StreamState>& stream = entrant.registration.stream;
+    if (!stream->log_id().empty()) {
+      log::info(log::Source::kApiServer, "Added request {}.", stream->log_id());
+    }
+    out.push_back(std::make_shared<StreamHandle>(std::move(stream), port_));
   }
-  return std::shared_ptr<OutputStream>(std::make_shared<StreamHandle>(std::move(stream), port_));
+  return out;
+}
+
+void FrontendImpl::abort_samples(const StreamState& stream) {
+  for (int32_t index = 0; index < stream.n(); ++index) {
+    (void)engine_->submit(
+        engine::AbortRequest{stream.id_of(index), engine::FinishReason::kAbort, false});
+  }
 }
 
 /// All n samples, or none.
@@ -223,7 +281,6 @@ Status FrontendImpl::submit_samples(GenerateRequest& request, const StreamState&
   add.arrival_wall_s = request.arrival_wall_s;
   add.priority = request.priority;
   add.cache_salt = std::move(request.cache_salt);
-  if (options_.hash_blocks) add.block_hashes = options_.hash_blocks(request.prompt, add.cache_salt);
   add.prompt = std::move(request.prompt);
   const std::optional<int64_t> seed = add.sampling.seed;
   for (int32_t index = 0; index < request.n; ++index) {

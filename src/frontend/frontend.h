@@ -5,7 +5,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -90,23 +89,23 @@ class StatsSink {
 /// Text in, text out: owns the engine thread and the output stage. `generate` from any thread.
 class Frontend {
  public:
-  /// Hashes of a prompt's full blocks (engine/kv_cache/block_hash.h), computed off the engine
-  /// thread.
-  using BlockHasher = std::function<std::vector<engine::BlockHash>(
-      std::span<const engine::TokenId> prompt, std::string_view cache_salt)>;
   struct Options {
     config::FrontendConfig config;
     std::string model_name;
     config::SchedulerConfig scheduler;  // max_num_queued_reqs / _tokens
     config::CacheConfig cache;
-    BlockHasher hash_blocks;           // empty: no hashes are sent
+    /// Prompts and parameters of all unfinished samples; beyond it kOverloaded.
+    int64_t max_held_bytes = int64_t{1} << 30;
     std::unique_ptr<StatsSink> stats;  // nullptr: no stats log
   };
   virtual ~Frontend() = default;
 
-  /// Queues a request. Errors: kOverloaded (queue limits; 503), kUnavailable (engine dead or
-  /// draining), kInvalidArgument (can never fit). After an error no series has moved.
+  /// Queues a request. Errors: kOverloaded (queue and memory limits; 503), kUnavailable (engine
+  /// dead or draining), kInvalidArgument (can never fit). After an error no series has moved.
   virtual Result<std::shared_ptr<OutputStream>> generate(GenerateRequest request) = 0;
+  /// The same for all requests of one call, which are admitted together or not at all.
+  virtual Result<std::vector<std::shared_ptr<OutputStream>>> generate_all(
+      std::vector<GenerateRequest> requests) = 0;
 
   virtual const tokenizer::Tokenizer& tokenizer() const = 0;
   virtual const engine::EngineInfo& engine_info() const = 0;
@@ -123,6 +122,9 @@ class Frontend {
   virtual void begin_drain() = 0;
   /// Ends every open request with FinishReason::kAbort.
   virtual void abort_all() = 0;
+  /// The same with FinishReason::kError and `reason`, now and without the engine: for an engine
+  /// that does not get to its aborts.
+  virtual void fail_all(const std::string& reason) = 0;
   /// Joins the threads. After it every stream is finished.
   virtual void stop() = 0;
 };

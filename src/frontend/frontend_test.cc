@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "frontend/fakes.h"
+#include "frontend/output_stream.h"
 
 namespace octavo::frontend {
 namespace {
@@ -287,6 +288,20 @@ TEST_F(FrontendTest, AbortAllEndsEveryRequestThroughTheEngine) {
   EXPECT_EQ(ended(FinishReason::kAbort), 1);
 }
 
+TEST_F(FrontendTest, FailAllEndsEveryRequestWithoutTheEngine) {
+  start(bytes("a"));
+  engine_->hold = true;
+  auto stream = frontend_->generate(request("p", 50, 2));
+  ASSERT_TRUE(stream.ok());
+  frontend_->abort_all();
+  frontend_->fail_all("stuck");
+  for (const Collected& c : collect(**stream, 2)) {
+    EXPECT_EQ(c.finish, FinishReason::kError);
+    EXPECT_EQ(c.error, "stuck");
+  }
+  EXPECT_EQ(ended(FinishReason::kError), 2);
+}
+
 TEST_F(FrontendTest, EngineDeathAnswersEveryOpenStreamAtOnce) {
   start(bytes("a"));
   engine_->hold = true;
@@ -349,10 +364,94 @@ TEST_F(FrontendTest, RefusalOfOneChildTakesBackTheOthers) {
   }
 }
 
-TEST_F(FrontendTest, PromptThatCanNeverFitIsRefused) {
+TEST_F(FrontendTest, WhatTheEngineRefusesLeavesNoTrace) {
   start(bytes("a"));
-  EXPECT_EQ(frontend_->generate(request(std::string(64, 'x'), 5)).error().param, "input_tokens");
-  EXPECT_EQ(frontend_->generate(request("", 5)).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(frontend_->generate(request(std::string(64, 'x'), 5)).error().code,
+            Code::kInvalidArgument);
+  ASSERT_TRUE(eventually([&] { return frontend_->num_unfinished() == 0; }));
+  for (int reason = 0; reason < engine::kNumFinishReasons; ++reason) {
+    EXPECT_EQ(metric(MetricId::kRequestSuccess, reason), 0);
+  }
+}
+
+TEST_F(FrontendTest, CopiesForTheSamplesAreBounded) {
+  Frontend::Options options;
+  options.max_held_bytes = 100'000;
+  start(bytes("a"), std::move(options));
+  engine_->hold = true;
+  const auto with_ids = [&](int32_t n) {
+    GenerateRequest r = request("p", 5, n);
+    r.sampling.allowed_token_ids.assign(10'000, 'a');
+    return r;
+  };
+  EXPECT_EQ(frontend_->generate(with_ids(3)).error().code, Code::kInvalidArgument);
+  auto first = frontend_->generate(with_ids(2));
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(frontend_->generate(with_ids(1)).error().code, Code::kOverloaded);
+  EXPECT_EQ(frontend_->num_unfinished(), 2);
+  engine_->hold = false;
+  collect(**first, 2);
+  auto second = frontend_->generate(with_ids(2));
+  ASSERT_TRUE(second.ok()) << "what has ended counts no more";
+  collect(**second, 2);
+}
+
+/// Blocks or throws where the output thread hands its figures over.
+class AwkwardSink final : public StatsSink {
+ public:
+  void record_step(const engine::SchedulerStats&, int64_t, int64_t) override {
+    if (throws) throw std::runtime_error("no memory");
+    while (blocks) std::this_thread::sleep_for(1ms);
+  }
+  void tick(double) override {}
+  std::atomic<bool> throws{false};
+  std::atomic<bool> blocks{false};
+};
+
+TEST_F(FrontendTest, ASlowOutputStageSlowsTheEngine) {
+  auto sink = std::make_unique<AwkwardSink>();
+  AwkwardSink& awkward = *sink;
+  awkward.blocks = true;
+  Frontend::Options options;
+  options.stats = std::move(sink);
+  start(bytes("a"), std::move(options));
+  auto stream = frontend_->generate(request("p", 500));
+  ASSERT_TRUE(stream.ok());
+  ASSERT_TRUE(eventually([&] { return engine_->num_steps_finished() >= 64; }));
+  std::this_thread::sleep_for(100ms);
+  EXPECT_LE(engine_->num_steps_finished(), 70);
+  awkward.blocks = false;
+  EXPECT_EQ(collect(**stream)[0].tokens.size(), 500u);
+}
+
+TEST_F(FrontendTest, AFailureOnTheOutputThreadEndsEveryRequestAsEngineDeath) {
+  auto sink = std::make_unique<AwkwardSink>();
+  AwkwardSink& awkward = *sink;
+  Frontend::Options options;
+  options.stats = std::move(sink);
+  start(bytes("a"), std::move(options));
+  auto one = frontend_->generate(request("p", 1 << 30));
+  ASSERT_TRUE(one.ok());
+  (*one)->wait(1000ms);
+  awkward.throws = true;
+  EXPECT_EQ(collect(**one)[0].finish, FinishReason::kError);
+  EXPECT_TRUE(frontend_->engine_dead());
+  EXPECT_EQ(frontend_->generate(request("p", 5)).error().code, Code::kUnavailable);
+  EXPECT_EQ(frontend_->num_unfinished(), 0);
+  frontend_->stop();
+}
+
+TEST(DeltaTest, MergingKeepsTheOrderOfAllParts) {
+  Delta to, more;
+  to.text = "a";
+  to.prompt_logprobs.resize(1);
+  more.text = "b";
+  more.prompt_logprobs.resize(2);
+  more.num_generated_tokens = 2;
+  merge(to, std::move(more));
+  EXPECT_EQ(to.text, "ab");
+  EXPECT_EQ(to.prompt_logprobs.size(), 3u);
+  EXPECT_EQ(to.num_generated_tokens, 2);
 }
 
 TEST_F(FrontendTest, LiveFailsWhenWorkWaitsAndNoStepFinishes) {

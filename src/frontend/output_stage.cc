@@ -1,7 +1,11 @@
 #include "frontend/output_stage.h"
 
 #include <algorithm>
+#include <exception>
+#include <limits>
 #include <utility>
+
+#include "base/log.h"
 
 namespace octavo::frontend {
 
@@ -16,6 +20,7 @@ struct OutputStage::Sample {
         text(registration.text),
         min_tokens(registration.min_tokens),
         num_prefill_tokens(registration.num_prompt_tokens),
+        num_held_bytes(registration.num_held_bytes),
         decoder(tokenizer, registration.text.skip_special_tokens),
         stop(registration.stop) {
     text.stop.clear();  // kept once, in the patterns
@@ -31,6 +36,7 @@ struct OutputStage::Sample {
   TextParams text;
   int32_t min_tokens;
   int32_t num_prefill_tokens;  // counted in Load until the first output
+  int64_t num_held_bytes;      // counted in Load until the end
   tokenizer::IncrementalDecoder decoder;
   StopMatcher stop;
   SampleTally tally;
@@ -40,18 +46,9 @@ struct OutputStage::Sample {
 
 namespace {
 
-void move_into(Delta& to, Delta&& from) {
-  to.text += from.text;
-  to.token_ids.insert(to.token_ids.end(), from.token_ids.begin(), from.token_ids.end());
-  std::move(from.logprobs.begin(), from.logprobs.end(), std::back_inserter(to.logprobs));
-  if (!from.prompt_logprobs.empty()) to.prompt_logprobs = std::move(from.prompt_logprobs);
-  to.finish_reason = from.finish_reason;
-  to.stop_reason = std::move(from.stop_reason);
-  to.error = std::move(from.error);
-  to.num_prompt_tokens = from.num_prompt_tokens;
-  to.num_cached_tokens = from.num_cached_tokens;
-  to.num_generated_tokens = from.num_generated_tokens;
-}
+/// Steps that wait for this thread before the engine waits for it: so many are a moment's delay,
+/// more would be memory without end.
+constexpr int64_t kMaxQueuedSteps = 64;
 
 }  // namespace
 
@@ -73,7 +70,13 @@ void OutputStage::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void OutputStage::publish(engine::StepOutput output) { events_.push_unbounded(std::move(output)); }
+void OutputStage::publish(engine::StepOutput output) {
+  for (int64_t n = num_queued_steps_.load(); n >= kMaxQueuedSteps; n = num_queued_steps_.load()) {
+    num_queued_steps_.wait(n);
+  }
+  num_queued_steps_.fetch_add(1);
+  if (!events_.push_unbounded(std::move(output))) num_queued_steps_.fetch_sub(1);
+}
 
 void OutputStage::engine_died(const std::string& reason) {
   engine_dead_.store(true);
@@ -83,11 +86,18 @@ void OutputStage::engine_died(const std::string& reason) {
 bool OutputStage::add(Registration registration) {
   const int64_t n = registration.stream->n();
   const int64_t num_prefill_tokens = n * registration.num_prompt_tokens;
-  if (load_.num_unfinished.fetch_add(n) == 0) load_.busy_since_s.store(clock_.monotonic_s());
+  const int64_t num_held_bytes = n * registration.num_held_bytes;
+  // The time first: whoever sees work must not see the time of long ago. And again, if the last
+  // sample ended in between.
+  const double now_s = clock_.monotonic_s();
+  if (load_.num_unfinished.load() == 0) load_.busy_since_s.store(now_s);
+  if (load_.num_unfinished.fetch_add(n) == 0) load_.busy_since_s.store(now_s);
   load_.num_prefill_tokens.fetch_add(num_prefill_tokens);
+  load_.num_held_bytes.fetch_add(num_held_bytes);
   if (events_.push_unbounded(std::move(registration))) return true;
   load_.num_unfinished.fetch_sub(n);
   load_.num_prefill_tokens.fetch_sub(num_prefill_tokens);
+  load_.num_held_bytes.fetch_sub(num_held_bytes);
   return false;
 }
 
@@ -101,19 +111,46 @@ void OutputStage::client_abort(std::shared_ptr<StreamState> stream) {
 
 void OutputStage::abort_all() { events_.push_unbounded(AbortAll{}); }
 
+void OutputStage::fail_all(const std::string& reason) { events_.push_unbounded(FailAll{reason}); }
+
 void OutputStage::run() {
+  try {
+    serve_events();
+  } catch (const std::exception&) {  // not what(): it may quote a text
+    log::error(log::Source::kApiServer, "The output thread failed; every request ends");
+    fail();
+  }
+  // Whatever the engine still publishes has nobody to wait for.
+  num_queued_steps_.store(std::numeric_limits<int64_t>::min() / 2);
+  num_queued_steps_.notify_all();
+}
+
+void OutputStage::serve_events() {
   // Often enough for a stats line that is due while nothing happens.
   constexpr std::chrono::milliseconds kTick{200};
   while (!events_.closed() || events_.size() > 0) {
-    std::deque<Event> events = events_.wait_and_take_all(kTick);
-    for (Event& event : events) {
-      const bool changes_nothing_yet = std::holds_alternative<Registration>(event);
-      std::visit([this](auto& e) { handle(e); }, event);
-      if (!changes_nothing_yet) flush();
+    batch_ = events_.wait_and_take_all(kTick);
+    for (; !batch_.empty(); batch_.pop_front()) {
+      std::visit([this](auto& e) { handle(e); }, batch_.front());
+      if (!std::holds_alternative<Registration>(batch_.front())) flush();
     }
     if (stats_ != nullptr) stats_->tick(clock_.monotonic_s());
   }
   end_all(FinishReason::kAbort, {});
+  flush();
+}
+
+// For clients a dead output thread is a dead engine: all open requests end now, those that it has
+// not seen yet included, and new ones are refused.
+void OutputStage::fail() {
+  engine_dead_.store(true);
+  events_.close();
+  for (Event& event : events_.take_all()) batch_.push_back(std::move(event));
+  for (Event& event : batch_) {
+    if (auto* registration = std::get_if<Registration>(&event)) handle(*registration);
+  }
+  batch_.clear();
+  end_all(FinishReason::kError, {});
   flush();
 }
 
@@ -124,6 +161,8 @@ void OutputStage::flush() {
 }
 
 void OutputStage::handle(engine::StepOutput& step) {
+  num_queued_steps_.fetch_sub(1);
+  num_queued_steps_.notify_one();
   accounting_->begin_step(clock_.wall_s());
   for (engine::SequenceOutput& output : step.outputs) {
     const auto it = samples_.find(output.id);
@@ -168,6 +207,8 @@ void OutputStage::handle(AbortAll&) {
     (void)engine_->submit(engine::AbortRequest{id, FinishReason::kAbort, /*want_output=*/true});
   }
 }
+
+void OutputStage::handle(FailAll& event) { end_all(FinishReason::kError, event.reason); }
 
 void OutputStage::handle(EngineDied& event) {
   accounting_->begin_step(clock_.wall_s());
@@ -244,7 +285,7 @@ void OutputStage::deliver(Sample& sample, Delta&& delta) {
   delta.num_prompt_tokens = sample.tally.num_prompt_tokens;
   delta.num_cached_tokens = sample.tally.num_cached_tokens;
   delta.num_generated_tokens = sample.tally.num_generated_tokens;
-  move_into(sample.pending, std::move(delta));
+  merge(sample.pending, std::move(delta));
   if (!sample.pending.finish_reason) {
     const int32_t num_new = sample.tally.num_generated_tokens - sample.num_delivered;
     const bool due = sample.num_delivered == 0 || num_new >= sample.text.stream_interval;
@@ -264,6 +305,7 @@ void OutputStage::leave_prefill(Sample& sample) {
 void OutputStage::erase(
     std::unordered_map<engine::RequestId, std::unique_ptr<Sample>>::iterator it) {
   leave_prefill(*it->second);
+  load_.num_held_bytes.fetch_sub(it->second->num_held_bytes);
   load_.num_unfinished.fetch_sub(1);
   samples_.erase(it);
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <string>
 #include <thread>
@@ -30,6 +31,7 @@ class OutputStage final : public engine::OutputSink {
   struct Load {
     std::atomic<int64_t> num_unfinished{0};      // samples without an end
     std::atomic<int64_t> num_prefill_tokens{0};  // prompts without a first token
+    std::atomic<int64_t> num_held_bytes{0};      // what the unfinished samples carry
     std::atomic<double> busy_since_s{0.0};       // when num_unfinished last left zero
   };
   struct Registration {
@@ -38,6 +40,7 @@ class OutputStage final : public engine::OutputSink {
     int32_t min_tokens = 0;
     int32_t max_tokens = 0;
     int32_t num_prompt_tokens = 0;
+    int64_t num_held_bytes = 0;  // of each sample
     double arrival_wall_s = 0.0;
     std::shared_ptr<const StopPatterns> stop;
   };
@@ -50,7 +53,8 @@ class OutputStage final : public engine::OutputSink {
   /// Ends every open request with kAbort and joins. Idempotent.
   void stop();
 
-  // engine::OutputSink, engine thread.
+  // engine::OutputSink, engine thread. `publish` waits while 64 steps are queued: an engine that is
+  // faster than its output stage is slowed down, between steps.
   void publish(engine::StepOutput output) override;
   void engine_died(const std::string& reason) override;
 
@@ -61,6 +65,7 @@ class OutputStage final : public engine::OutputSink {
   void remove(std::shared_ptr<StreamState> stream);
   void client_abort(std::shared_ptr<StreamState> stream);
   void abort_all();
+  void fail_all(const std::string& reason);
   bool engine_dead() const { return engine_dead_.load(); }
 
  private:
@@ -72,18 +77,24 @@ class OutputStage final : public engine::OutputSink {
     std::shared_ptr<StreamState> stream;
   };
   struct AbortAll {};
+  struct FailAll {
+    std::string reason;
+  };
   struct EngineDied {
     std::string reason;
   };
-  using Event =
-      std::variant<engine::StepOutput, Registration, Remove, ClientAbort, AbortAll, EngineDied>;
+  using Event = std::variant<engine::StepOutput, Registration, Remove, ClientAbort, AbortAll,
+                             FailAll, EngineDied>;
 
   void run();
+  void serve_events();
+  void fail();
   void handle(engine::StepOutput& step);
   void handle(Registration& registration);
   void handle(Remove& event);
   void handle(ClientAbort& event);
   void handle(AbortAll&);
+  void handle(FailAll& event);
   void handle(EngineDied& event);
   bool apply(Sample& sample, engine::SequenceOutput& output, double timestamp_s);
   void decode(Sample& sample, engine::SequenceOutput& output, Delta& delta);
@@ -100,9 +111,13 @@ class OutputStage final : public engine::OutputSink {
   StatsSink* stats_ = nullptr;
   std::unique_ptr<RequestAccounting> accounting_;
   std::atomic<bool> engine_dead_{false};
+  /// Steps are bounded by num_queued_steps_. The rest is bounded by the requests that exist (two
+  /// events each), and those by the engine's queue and by admission; an abort is never refused.
   BoundedQueue<Event> events_;
+  std::atomic<int64_t> num_queued_steps_{0};
   std::thread thread_;
   // Output thread only.
+  std::deque<Event> batch_;  // taken; the front is being handled
   std::unordered_map<engine::RequestId, std::unique_ptr<Sample>> samples_;
   std::vector<std::shared_ptr<StreamState>> touched_;  // to be woken after publishing
 };

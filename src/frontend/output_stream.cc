@@ -15,6 +15,8 @@ void append(std::vector<T>& to, std::vector<T>&& from) {
   }
 }
 
+}  // namespace
+
 void merge(Delta& to, Delta&& from) {
   to.text += from.text;
   append(to.token_ids, std::move(from.token_ids));
@@ -27,8 +29,6 @@ void merge(Delta& to, Delta&& from) {
   to.num_cached_tokens = from.num_cached_tokens;
   to.num_generated_tokens = from.num_generated_tokens;
 }
-
-}  // namespace
 
 StreamState::StreamState(engine::RequestId first_id, int32_t n, std::string log_id)
     : first_id_(first_id), n_(n), log_id_(std::move(log_id)), slots_(static_cast<size_t>(n), -1) {}

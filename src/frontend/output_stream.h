@@ -13,6 +13,9 @@
 
 namespace octavo::frontend {
 
+/// Adds to `to` what came after it in the same sample.
+void merge(Delta& to, Delta&& from);
+
 /// The buffer between the output thread and one client: at most one merged delta per sample.
 class StreamState {
  public:

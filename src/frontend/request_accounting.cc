@@ -91,7 +91,6 @@ void RequestAccounting::end_step(const engine::SchedulerStats& stats) {
   metrics_.set(MetricId::kNumRequestsWaitingByReason, stats.num_waiting, 0);
   metrics_.set(MetricId::kNumRequestsWaitingByReason, stats.num_skipped, 1);
   metrics_.set(MetricId::kKvCacheUsagePerc, stats.kv_cache_usage);
-  metrics_.set(MetricId::kGpuCacheUsagePerc, stats.kv_cache_usage);
   const auto advance = [&](MetricId id, int64_t& seen, int64_t now) {
     if (now > seen) metrics_.add(id, static_cast<double>(now - seen));
     seen = std::max(seen, now);

@@ -72,6 +72,15 @@ Status set_isa(Isa isa) {
   return {};
 }
 
+Status set_isa(std::string_view name) {
+  if (name == "auto") return set_isa(best_isa());
+  for (const Isa isa : {Isa::kGeneric, Isa::kAvx2, Isa::kAvx512}) {
+    if (name == name_of(isa)) return set_isa(isa);
+  }
+  return Error{Code::kInvalidArgument,
+               "--kernel " + std::string(name) + " is not one of auto, generic, avx2, avx512"};
+}
+
 Isa current_isa() { return chosen().load(std::memory_order_relaxed); }
 
 std::string describe_kernels() {

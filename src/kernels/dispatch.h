@@ -15,9 +15,11 @@ enum class Isa { kGeneric, kAvx2, kAvx512 };
 std::string_view name_of(Isa isa);
 /// What this CPU reports; kAvx512 means F, BW, DQ, VL, VNNI and BF16 together.
 Isa best_isa();
-/// Highest ISA that kernels may use from now on; default best_isa(). For tests and for
-/// `--kernel <op>=<isa>`; call before the first kernel. Error when this CPU lacks it.
+/// Highest ISA that kernels may use from now on; default best_isa(). Call before the first kernel.
+/// Error when this CPU lacks it.
 Status set_isa(Isa isa);
+/// The same by the name of `--kernel`: generic, avx2, avx512, or auto for best_isa().
+Status set_isa(std::string_view name);
 Isa current_isa();
 /// One line for the log: what was chosen, per op.
 std::string describe_kernels();

@@ -25,8 +25,6 @@ class Decoder final : public Model {
 
   const ModelInfo& info() const override { return info_; }
   const DecoderConfig& config() const { return config_; }
-  /// What `reserve` took for activations, without kernel scratch; 0 before.
-  size_t arena_bytes() const { return activations_ ? activations_->size_bytes() : 0; }
 
   size_t kv_block_bytes(int64_t block_size) const override;
   Status allocate_kv(int64_t num_blocks, int64_t block_size) override;

@@ -196,7 +196,9 @@ TEST(Decoder, ReservesWhatItAnnounced) {
   const size_t announced = model->activation_bytes(100, 7, 9, 256, kernels.ctx.pool.num_threads());
   model->reserve(kernels.ctx, 100, 7, 9, 256).value();
   const auto& decoder = dynamic_cast<const Decoder&>(*model);
-  EXPECT_EQ(decoder.arena_bytes() + kernels.workspace.capacity_bytes(), announced);
+  const StepLimits limits{100, 7, 9, 256, kernels.ctx.pool.num_threads()};
+  const auto activations = Activations::create(decoder.config(), limits).value();
+  EXPECT_EQ(activations.size_bytes() + kernels.workspace.capacity_bytes(), announced);
 }
 
 TEST(Decoder, KvBlocksAreAsLargeAsTheirDTypeSays) {

@@ -3,13 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
 
 namespace octavo::observability {
 namespace {
 constexpr int64_t kHitRateRequests = 1000;  // the hit rate is over the last so many requests
-constexpr double kDefaultIntervalS = 5.0;
 }  // namespace
 
 StatsLog::StatsLog(Options options, double now_s) : options_(std::move(options)), last_s_(now_s) {}
@@ -36,11 +33,6 @@ void StatsLog::record(const Step& step) {
     hits_ -= oldest.hits;
     prefix_groups_.pop_front();
   }
-}
-
-void StatsLog::reset_prefix_cache() {
-  prefix_groups_.clear();
-  requests_ = queries_ = hits_ = 0;
 }
 
 std::string StatsLog::line(double prompt_rate, double generation_rate) const {
@@ -74,14 +66,6 @@ std::optional<LogLine> StatsLog::tick(double now_s) {
   interval_.generation_tokens = 0;
   interval_.num_preemptions = 0;
   return out;
-}
-
-double stats_interval_s(const char* setting) {
-  if (setting == nullptr) return kDefaultIntervalS;
-  char* end = nullptr;
-  const double seconds = std::strtod(setting, &end);
-  const bool number = end != setting && *end == '\0';
-  return number && std::isfinite(seconds) && seconds > 0 ? seconds : kDefaultIntervalS;
 }
 
 std::optional<std::string> PreemptionWarning::record(double now_s) {

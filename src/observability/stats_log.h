@@ -42,8 +42,6 @@ class StatsLog {
   StatsLog(Options options, double now_s);
 
   void record(const Step& step);
-  /// The prefix cache was emptied: its hit rate starts anew.
-  void reset_prefix_cache();
   /// The line, when an interval has passed since the last one.
   std::optional<LogLine> tick(double now_s);
 
@@ -62,10 +60,6 @@ class StatsLog {
   int64_t requests_ = 0, queries_ = 0, hits_ = 0;
 };
 
-/// The interval in seconds that a setting asks for: VLLM_LOG_STATS_INTERVAL as text, null when it
-/// is not set. What is no positive number gives the default.
-double stats_interval_s(const char* setting);
-
 /// Says that requests are being preempted, at most once per interval: the operator's first signal
 /// that the KV cache is too small.
 class PreemptionWarning {
@@ -73,7 +67,6 @@ class PreemptionWarning {
   explicit PreemptionWarning(double interval_s = 5.0) : interval_s_(interval_s) {}
   /// A preemption at `now_s`; the text of a WARNING if it is time for one.
   std::optional<std::string> record(double now_s);
-  int64_t cumulative() const { return cumulative_; }
 
  private:
   double interval_s_;

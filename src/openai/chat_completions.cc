@@ -70,6 +70,7 @@ class ChatTask final : public GenerationTask {
     write_prompt_fields(w);
     w.key("kv_transfer_params").null().key("ec_transfer_params").null().key("metrics").null();
     w.end_object();
+    append_load_header(common_.load_format, api_, out);
     return out;
   }
 

@@ -40,8 +40,8 @@ std::optional<std::string> parse_part(JsonElement element, const std::string& pa
       return std::nullopt;
     }
   }
-  errors.schema(part.path_of("type"), "Input should be 'text', 'input_text' or 'refusal'",
-                *part.find("type"));
+  errors.schema_value(part.path_of("type"), "Input should be 'text', 'input_text' or 'refusal'",
+                      *part.find("type"));
   return std::nullopt;
 }
 
@@ -64,8 +64,9 @@ void parse_content(const Fields& message, frontend::ChatMessage& out) {
   }
 }
 
-/// The arguments of an earlier call as an object, which is how templates want them.
-Json parse_arguments(const Fields& function) {
+/// The arguments of an earlier call as an object, which is how templates want them; `num_bad`
+/// counts those that are none, and which the template sees as {}.
+Json parse_arguments(const Fields& function, int64_t& num_bad) {
   const auto given = function.find("arguments");
   if (!given) return Json::object();
   if (given->is_object()) {
@@ -81,13 +82,11 @@ Json parse_arguments(const Fields& function) {
     auto value = to_ordered_json(parsed->root(), "messages");
     if (value.ok()) return std::move(value).value();
   }
-  log::warning(
-      log::Source::kApiServer,
-      "Arguments of a tool call in the messages are no JSON object; the template sees {{}}");
+  ++num_bad;
   return Json::object();
 }
 
-frontend::SharedJson parse_tool_calls(const Fields& message) {
+frontend::SharedJson parse_tool_calls(const Fields& message, int64_t& num_bad) {
   const auto calls = message.array("tool_calls");
   if (!calls) return nullptr;
   auto out = std::make_shared<Json>(Json::array());
@@ -110,7 +109,8 @@ frontend::SharedJson parse_tool_calls(const Fields& message) {
     Json value = Json::object();
     if (const auto id = call.string("id")) value["id"] = *id;
     value["type"] = call.string("type").value_or("function");
-    value["function"] = Json{{"name", name.value_or("")}, {"arguments", parse_arguments(inner)}};
+    value["function"] =
+        Json{{"name", name.value_or("")}, {"arguments", parse_arguments(inner, num_bad)}};
     out->push_back(std::move(value));
   }
   if (out->empty()) return nullptr;
@@ -128,6 +128,7 @@ std::vector<frontend::ChatMessage> parse_messages(const Fields& fields) {
     return out;
   }
   size_t index = 0;
+  int64_t num_bad = 0;
   for (const JsonElement element : *list) {
     const std::string path = fmt::format("{}.{}", fields.path_of("messages"), index++);
     if (!element.is_object()) {
@@ -144,8 +145,14 @@ std::vector<frontend::ChatMessage> parse_messages(const Fields& fields) {
     parsed.tool_call_id = message.string("tool_call_id");
     parsed.reasoning = message.string("reasoning");
     if (!parsed.reasoning) parsed.reasoning = message.string("reasoning_content");
-    parsed.tool_calls = parse_tool_calls(message);
+    parsed.tool_calls = parse_tool_calls(message, num_bad);
     out.push_back(std::move(parsed));
+  }
+  if (num_bad > 0) {
+    log::debug(log::Source::kApiServer,
+               "Arguments of {} tool calls in the messages of a request are no JSON objects; the "
+               "template sees {{}}",
+               num_bad);
   }
   if (index == 0) errors.semantic("messages", "messages must not be empty (parameter=messages)");
   return out;

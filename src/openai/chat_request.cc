@@ -74,9 +74,9 @@ void parse_kwargs(const Fields& fields, ChatPromptFields& out) {
   Json kwargs = given && given->is_object() ? *given : Json::object();
   if (const auto effort = fields.string("reasoning_effort")) {
     if (std::find(kEfforts.begin(), kEfforts.end(), *effort) == kEfforts.end()) {
-      errors.schema(fields.path_of("reasoning_effort"),
-                    "Input should be none, minimal, low, medium, high, xhigh or max",
-                    *fields.find("reasoning_effort"));
+      errors.schema_value(fields.path_of("reasoning_effort"),
+                          "Input should be none, minimal, low, medium, high, xhigh or max",
+                          *fields.find("reasoning_effort"));
     }
     kwargs.emplace("reasoning_effort", *effort);
     kwargs.emplace("enable_thinking", *effort != "none");

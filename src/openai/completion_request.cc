@@ -5,7 +5,7 @@
 namespace octavo::openai {
 namespace {
 
-constexpr size_t kMaxPrompts = 1024;
+constexpr size_t kMaxParameterBytes = size_t{64} << 20;
 
 /// Ids of one prompt, checked against the vocabulary; nothing when one is no id.
 std::optional<std::vector<engine::TokenId>> parse_ids(simdjson::dom::array list,
@@ -36,12 +36,12 @@ CompletionPrompt text_prompt(JsonElement element) {
   return prompt;
 }
 
-void parse_prompt_list(simdjson::dom::array list, int64_t vocab_size, RequestErrors& errors,
-                       std::vector<CompletionPrompt>& out) {
+void parse_prompt_list(simdjson::dom::array list, int64_t max_prompts, int64_t vocab_size,
+                       RequestErrors& errors, std::vector<CompletionPrompt>& out) {
   for (const JsonElement element : list) {
-    if (out.size() == kMaxPrompts) {
+    if (static_cast<int64_t>(out.size()) >= max_prompts) {
       errors.semantic("prompt", fmt::format("prompt may hold at most {} prompts (parameter=prompt)",
-                                            kMaxPrompts));
+                                            max_prompts));
       return;
     }
     const std::string path = fmt::format("prompt.{}", out.size());
@@ -58,7 +58,8 @@ void parse_prompt_list(simdjson::dom::array list, int64_t vocab_size, RequestErr
   }
 }
 
-void parse_prompts(const Fields& fields, int64_t vocab_size, std::vector<CompletionPrompt>& out) {
+void parse_prompts(const Fields& fields, int64_t max_prompts, int64_t vocab_size,
+                   std::vector<CompletionPrompt>& out) {
   RequestErrors& errors = fields.errors();
   const auto prompt = fields.find("prompt");
   if (!prompt) return errors.schema("prompt", "Field required");
@@ -80,7 +81,20 @@ void parse_prompts(const Fields& fields, int64_t vocab_size, std::vector<Complet
     }
     return;
   }
-  parse_prompt_list(list, vocab_size, errors, out);
+  parse_prompt_list(list, max_prompts, vocab_size, errors, out);
+}
+
+/// Each prompt gets its own copy of the parameters, before admission counts them.
+void check_parameter_bytes(const CompletionRequest& request, RequestErrors& errors) {
+  const engine::SamplingParams& p = request.common.sampling;
+  const size_t num_bytes =
+      request.prompts.size() *
+      ((p.stop_token_ids.size() + p.allowed_token_ids.size()) * sizeof(engine::TokenId) +
+       p.logit_bias.size() * sizeof(p.logit_bias[0]));
+  if (num_bytes <= kMaxParameterBytes) return;
+  errors.semantic("prompt", fmt::format("the token lists times {} prompts have {} bytes, more than "
+                                        "the {} allowed; send fewer prompts (parameter=prompt)",
+                                        request.prompts.size(), num_bytes, kMaxParameterBytes));
 }
 
 }  // namespace
@@ -91,7 +105,16 @@ Result<CompletionRequest> parse_completion_request(const JsonBody& body, const A
   const Fields fields(object_of(body.root()), "", errors);
   CompletionRequest out;
   parse_common(fields, Route::kCompletions, api, http, out.common);
-  parse_prompts(fields, api.frontend->engine_info().vocab_size, out.prompts);
+  const config::FrontendConfig& config = api.config->frontend;
+  parse_prompts(fields, config.max_completion_prompts, api.frontend->engine_info().vocab_size,
+                out.prompts);
+  const int64_t num_sequences = static_cast<int64_t>(out.prompts.size()) * out.common.n;
+  if (num_sequences > config.max_n_sequences) {
+    errors.range(
+        "n", fmt::format("times the number of prompts must be at most {}", config.max_n_sequences),
+        fmt::format("{}", num_sequences));
+  }
+  check_parameter_bytes(out, errors);
   OCTAVO_TRY(errors.status());
   OCTAVO_TRY(check_model(api, out.common.model));
   return out;

@@ -71,6 +71,7 @@ class CompletionTask final : public GenerationTask {
     write_usage(w, total_usage(), /*with_nulls=*/true);
     w.key("kv_transfer_params").null().key("ec_transfer_params").null().key("metrics").null();
     w.end_object();
+    append_load_header(common_.load_format, api_, out);
     return out;
   }
 

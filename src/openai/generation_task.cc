@@ -15,16 +15,14 @@ GenerationTask::GenerationTask(const ApiContext& api, std::shared_ptr<Exchange> 
                                bool stream)
     : api_(api), exchange_(std::move(exchange)), stream_(stream) {}
 
-Status GenerationTask::start(std::vector<frontend::GenerateRequest> requests) {
-  for (frontend::GenerateRequest& request : requests) {
-    auto stream = api_.frontend->generate(std::move(request));
-    if (!stream.ok()) {
-      streams_.clear();  // aborts the earlier ones
-      if (api_.frontend->engine_dead()) return Error{Code::kInternal, kEngineDead};
-      return std::move(stream).error();
-    }
-    streams_.push_back(std::move(stream).value());
+/// What throws ends the request's generation too: the exchange only tells the client.
+Status GenerationTask::start(std::vector<frontend::GenerateRequest> requests) try {
+  auto streams = api_.frontend->generate_all(std::move(requests));
+  if (!streams.ok()) {
+    if (api_.frontend->engine_dead()) return Error{Code::kInternal, kEngineDead};
+    return std::move(streams).error();
   }
+  streams_ = std::move(streams).value();
   exchange_->on_disconnect([weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->cancel();
   });
@@ -34,6 +32,9 @@ Status GenerationTask::start(std::vector<frontend::GenerateRequest> requests) {
     stream->on_ready([self = shared_from_this()] { self->schedule(); });
   }
   return {};
+} catch (...) {
+  cancel();
+  throw;
 }
 
 /// Leaves the engine's output thread; several calls become one.
@@ -41,7 +42,12 @@ void GenerationTask::schedule() {
   if (cancelled_.load() || scheduled_.exchange(true)) return;
   exchange_->post([self = shared_from_this()] {
     self->scheduled_.store(false);
-    self->drain();
+    try {
+      self->drain();
+    } catch (...) {
+      self->cancel();
+      throw;
+    }
   });
 }
 

@@ -99,6 +99,7 @@ Status check_duplicates(JsonElement root) {
   return {};
 }
 
+/// Strings by their length alone: an error may be logged or shown, a prompt may not (promise P6).
 std::string describe(JsonElement element) {
   switch (element.type()) {
     case element_type::ARRAY: {
@@ -108,7 +109,7 @@ std::string describe(JsonElement element) {
     case element_type::OBJECT:
       return fmt::format("an object of {}", object_of(element).size());
     case element_type::STRING:
-      return fmt::format("'{}'", shorten(string_of(element), kMaxEcho));
+      return fmt::format("a string of {} bytes", string_of(element).size());
     case element_type::INT64:
       return fmt::format("{}", int64_of(element));
     case element_type::UINT64:
@@ -174,6 +175,12 @@ void RequestErrors::schema(const std::string& path, std::string_view expected, J
   schema(path, fmt::format("{} (got {})", expected, describe(got)));
 }
 
+void RequestErrors::schema_value(const std::string& path, std::string_view expected,
+                                 JsonElement got) {
+  if (!got.is_string()) return schema(path, expected, got);
+  schema(path, fmt::format("{} (got '{}')", expected, shorten(string_of(got), kMaxEcho)));
+}
+
 void RequestErrors::semantic(std::string param, std::string message) {
   if (!semantic_) semantic_ = Error{Code::kInvalidArgument, std::move(message), std::move(param)};
 }
@@ -216,7 +223,7 @@ std::optional<bool> Fields::boolean(std::string_view name) const {
   const auto element = find(name);
   if (!element) return std::nullopt;
   if (element->is_bool()) return bool_of(*element);
-  errors_.schema(path_of(name), "Input should be true or false", *element);
+  errors_.schema_value(path_of(name), "Input should be true or false", *element);
   return std::nullopt;
 }
 
@@ -233,7 +240,7 @@ std::optional<int64_t> Fields::integer(std::string_view name) const {
   const auto element = find(name);
   if (!element) return std::nullopt;
   const auto value = as_integer(*element);
-  if (!value) errors_.schema(path_of(name), "Input should be a 64-bit integer", *element);
+  if (!value) errors_.schema_value(path_of(name), "Input should be a 64-bit integer", *element);
   return value;
 }
 
@@ -241,7 +248,7 @@ std::optional<double> Fields::number(std::string_view name) const {
   const auto element = find(name);
   if (!element) return std::nullopt;
   if (element->is_number()) return double_of(*element);
-  errors_.schema(path_of(name), "Input should be a number", *element);
+  errors_.schema_value(path_of(name), "Input should be a number", *element);
   return std::nullopt;
 }
 

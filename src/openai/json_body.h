@@ -52,11 +52,12 @@ class RequestErrors {
   /// Wrong type, unknown enum, missing field. `path` without "body.".
   void schema(const std::string& path, std::string_view expected);
   void schema(const std::string& path, std::string_view expected, JsonElement got);
+  /// The same for fields that hold no text of a user (numbers, enums): a string is quoted.
+  void schema_value(const std::string& path, std::string_view expected, JsonElement got);
   /// A value that the type allows and the rules do not.
   void semantic(std::string param, std::string message);
   /// The same with " (parameter=…, value=…)" at its end.
   void range(const std::string& param, std::string_view rule, std::string_view value);
-  bool any_schema() const { return num_schema_ > 0; }
   /// Schema errors come before semantic ones.
   Status status() const;
 

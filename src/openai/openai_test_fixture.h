@@ -45,7 +45,10 @@ class FakePool {
       auto next = std::move(queue_.front());
       queue_.pop_front();
       lock.unlock();
-      next();
+      try {
+        next();
+      } catch (const std::exception&) {  // as the server's pool: the request ends
+      }
       next = {};
       lock.lock();
     }
@@ -68,6 +71,7 @@ class FakeExchange final : public Exchange {
     set([&] { streaming = true; });
   }
   bool write(std::string bytes) override {
+    if (throws) throw std::runtime_error("no memory");
     set([&] { events += bytes; });
     return !gone;
   }
@@ -94,6 +98,7 @@ class FakeExchange final : public Exchange {
   bool streaming = false;
   bool ended = false;
   std::atomic<bool> gone{false};
+  std::atomic<bool> throws{false};  // in `write`
 
  private:
   template <class F>
@@ -127,6 +132,7 @@ class ApiTest : public ::testing::Test {
     frontend_.reset();
     frontend::Frontend::Options options;
     options.model_name = "tiny";
+    options.scheduler = config_.engine.scheduler;
     auto factory = [&](engine::OutputSink& sink) -> Result<std::unique_ptr<engine::Engine>> {
       auto engine = std::make_unique<frontend::fakes::FakeEngine>(sink, clock_);
       engine->script = script_;

@@ -12,13 +12,23 @@
 namespace octavo::openai {
 namespace {
 
-constexpr int64_t kMaxN = 16384;
 constexpr size_t kMaxRequestIdBytes = 128;
 
 /// Ids enter logs and headers: printable ASCII without spaces, or not at all.
 bool usable_id(std::string_view id) {
   return !id.empty() && id.size() <= kMaxRequestIdBytes &&
          std::all_of(id.begin(), id.end(), [](char c) { return c > 0x20 && c < 0x7F; });
+}
+
+bool equal_ignoring_case(std::string_view a, std::string_view upper) {
+  return std::equal(a.begin(), a.end(), upper.begin(), upper.end(),
+                    [](char x, char y) { return (x >= 'a' && x <= 'z' ? x - 32 : x) == y; });
+}
+
+LoadFormat load_format_of(std::string_view name) {
+  if (equal_ignoring_case(name, "TEXT")) return LoadFormat::kText;
+  if (equal_ignoring_case(name, "JSON")) return LoadFormat::kJson;
+  return LoadFormat::kNone;
 }
 
 void parse_ids(const Fields& fields, const HttpRequest& http, CommonRequest& out) {
@@ -115,8 +125,8 @@ void parse_prompt_handling(const Fields& fields, Route route, int64_t max_model_
   }
   if (const auto side = fields.string("truncation_side")) {
     if (*side != "left" && *side != "right") {
-      errors.schema(fields.path_of("truncation_side"), "Input should be 'left' or 'right'",
-                    *fields.find("truncation_side"));
+      errors.schema_value(fields.path_of("truncation_side"), "Input should be 'left' or 'right'",
+                          *fields.find("truncation_side"));
     }
     out.truncate_left = *side == "left";
   }
@@ -148,16 +158,19 @@ void parse_common(const Fields& fields, Route route, const ApiContext& api, cons
   RequestErrors& errors = fields.errors();
   out.model = fields.string("model").value_or("");
   parse_ids(fields, http, out);
+  out.load_format = load_format_of(http.header("endpoint-load-metrics-format"));
   parse_stream(fields, api, out);
   out.echo = fields.boolean("echo").value_or(false);
   const int64_t n = fields.integer("n").value_or(1);
-  if (n < 1 || n > kMaxN) {
-    errors.range("n", fmt::format("must be in [1, {}]", kMaxN), fmt::format("{}", n));
+  const int64_t max_n = std::clamp<int64_t>(api.config->frontend.max_n_sequences, 1,
+                                            std::numeric_limits<int32_t>::max());
+  if (n < 1 || n > max_n) {
+    errors.range("n", fmt::format("must be in [1, {}]", max_n), fmt::format("{}", n));
   }
-  out.n = static_cast<int32_t>(std::clamp<int64_t>(n, 1, kMaxN));
+  out.n = static_cast<int32_t>(std::clamp<int64_t>(n, 1, max_n));
   parse_sampling(fields, api, out);
   parse_lengths(fields, route, info.max_model_len, out);
-  parse_token_fields(fields, info.vocab_size, out);
+  parse_token_fields(fields, api.config->frontend.max_stop_strings, info.vocab_size, out);
   parse_logprobs(fields, route, api.config->engine.model.max_logprobs, info.vocab_size, out);
   parse_prompt_handling(fields, route, info.max_model_len, out);
   out.text.include_stop_str_in_output =
@@ -221,22 +234,43 @@ void truncate_prompt(const CommonRequest& request, int64_t max_model_len,
   prompt.resize(static_cast<size_t>(limit));
 }
 
+Status check_num_bytes(size_t num_bytes, const frontend::Frontend& frontend) {
+  const int64_t max_model_len = frontend.engine_info().max_model_len;
+  const size_t limit = static_cast<size_t>(max_model_len) * frontend.tokenizer().max_token_bytes();
+  if (num_bytes <= limit) return {};
+  return Error{Code::kInvalidArgument,
+               fmt::format("The text has {} bytes, more than the {} that the context of {} tokens "
+                           "could hold (parameter=input_text, value={})",
+                           num_bytes, limit, max_model_len, num_bytes),
+               "input_text"};
+}
+
 Status check_text_length(const CommonRequest& request, std::string_view text,
                          const frontend::Frontend& frontend) {
   if (request.truncate_prompt_tokens) return {};
-  const int64_t max_model_len = frontend.engine_info().max_model_len;
-  const size_t limit = static_cast<size_t>(max_model_len) * frontend.tokenizer().max_token_bytes();
-  if (text.size() <= limit) return {};
-  return Error{
-      Code::kInvalidArgument,
-      fmt::format("The prompt has {} bytes, more than the {} that the context of {} tokens "
-                  "could hold (parameter=input_text, value={})",
-                  text.size(), limit, max_model_len, text.size()),
-      "input_text"};
+  return check_num_bytes(text.size(), frontend);
+}
+
+void append_load_header(LoadFormat format, const ApiContext& api, HttpResponse& response) {
+  if (format == LoadFormat::kNone) return;
+  using observability::MetricId;
+  const observability::EngineMetrics& metrics = api.frontend->metrics();
+  const double usage = metrics.value(MetricId::kKvCacheUsagePerc);
+  const double waiting = metrics.value(MetricId::kNumRequestsWaiting);
+  const std::string text = format == LoadFormat::kText
+                               ? fmt::format(
+                                     "TEXT named_metrics.kv_cache_usage_perc={}, "
+                                     "named_metrics.num_requests_waiting={}",
+                                     usage, waiting)
+                               : fmt::format(
+                                     "JSON {{\"named_metrics\": {{\"kv_cache_usage_perc\": {}, "
+                                     "\"num_requests_waiting\": {}}}}}",
+                                     usage, waiting);
+  response.headers.emplace_back("endpoint-load-metrics", text);
 }
 
 Status check_model(const ApiContext& api, std::string_view model) {
-  if (model.empty()) return {};
+  if (model.empty() || api.config->frontend.skip_model_name_validation) return {};
   const auto& config = api.config->engine.model;
   std::vector<std::string> names = config.served_model_name;
   if (names.empty()) names.push_back(config.model);

@@ -15,6 +15,9 @@ namespace octavo::openai {
 
 enum class Route { kChat, kCompletions };
 
+/// What the header endpoint-load-metrics-format asks for.
+enum class LoadFormat { kNone, kText, kJson };
+
 /// What chat and text completions share. Cannot hold an invalid value once parsed, except for the
 /// rules that need the prompt's length (`fit_to_context`).
 struct CommonRequest {
@@ -38,6 +41,7 @@ struct CommonRequest {
   int64_t priority = 0;
   std::string cache_salt;
   bool prompt_logprobs_asked = false;  // not only through echo
+  LoadFormat load_format = LoadFormat::kNone;
 };
 
 /// Reads and checks the fields of contract/http-api.md section 4 that both routes have. What is
@@ -53,17 +57,22 @@ void truncate_prompt(const CommonRequest& request, int64_t max_model_len,
 /// More text than any tokenisation could fit into the context: refused before it costs time.
 Status check_text_length(const CommonRequest& request, std::string_view text,
                          const frontend::Frontend& frontend);
+/// The same for a number of bytes.
+Status check_num_bytes(size_t num_bytes, const frontend::Frontend& frontend);
 /// kNotFound unless `model` is empty or served.
 Status check_model(const ApiContext& api, std::string_view model);
 /// Content-Type must be application/json; nullopt when it is.
 std::optional<HttpResponse> check_content_type(const HttpRequest& http);
+/// Adds the endpoint-load-metrics header: the load after the last step, for load balancers.
+void append_load_header(LoadFormat format, const ApiContext& api, HttpResponse& response);
 std::string_view served_name(const ApiContext& api);
 
 // request_fields.cc
 /// 400 for fields that the contract knows and this build does not have, unless neutral.
 void refuse_unbuilt_fields(const Fields& fields);
 /// Stop strings and ids, logit_bias, allowed_token_ids.
-void parse_token_fields(const Fields& fields, int64_t vocab_size, CommonRequest& out);
+void parse_token_fields(const Fields& fields, int64_t max_stop_strings, int64_t vocab_size,
+                        CommonRequest& out);
 /// logprobs, top_logprobs, prompt_logprobs. After `stream` and `echo` are known.
 void parse_logprobs(const Fields& fields, Route route, int64_t max_logprobs, int64_t vocab_size,
                     CommonRequest& out);

@@ -11,8 +11,6 @@
 namespace octavo::openai {
 namespace {
 
-constexpr size_t kMaxStopStrings = 4;
-
 bool is_empty_container(JsonElement e) {
   return (e.is_array() && array_of(e).begin() == array_of(e).end()) ||
          (e.is_object() && object_of(e).begin() == object_of(e).end());
@@ -118,7 +116,7 @@ constexpr auto kKnown = std::to_array<std::string_view>({"add_generation_prompt"
                                                          "user"});
 static_assert(std::is_sorted(kKnown.begin(), kKnown.end()));
 
-void parse_stop_strings(const Fields& fields, CommonRequest& out) {
+void parse_stop_strings(const Fields& fields, int64_t max_stop_strings, CommonRequest& out) {
   const auto stop = fields.find("stop");
   if (!stop) return;
   RequestErrors& errors = fields.errors();
@@ -129,10 +127,10 @@ void parse_stop_strings(const Fields& fields, CommonRequest& out) {
       if (!item.is_string()) {
         return errors.schema(fields.path_of("stop"), "Input should be a list of strings", item);
       }
-      if (out.text.stop.size() == kMaxStopStrings) {
+      if (static_cast<int64_t>(out.text.stop.size()) >= max_stop_strings) {
         return errors.semantic("stop", fmt::format("stop may have at most {} strings "
                                                    "(parameter=stop)",
-                                                   kMaxStopStrings));
+                                                   max_stop_strings));
       }
       out.text.stop.emplace_back(string_of(item));
     }
@@ -145,6 +143,7 @@ void parse_stop_strings(const Fields& fields, CommonRequest& out) {
   }
 }
 
+/// In order and each once, so that a list is never longer than the vocabulary.
 std::vector<engine::TokenId> checked_ids(const Fields& fields, const char* name,
                                          int64_t vocab_size) {
   std::vector<engine::TokenId> out;
@@ -158,6 +157,9 @@ std::vector<engine::TokenId> checked_ids(const Fields& fields, const char* name,
     }
     out.push_back(static_cast<engine::TokenId>(id));
   }
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  out.shrink_to_fit();
   return out;
 }
 
@@ -167,6 +169,16 @@ std::optional<int64_t> parse_int(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
+}
+
+/// "5", "05" and "+5" are one token: the last one counts.
+void keep_last_of_each(std::vector<std::pair<engine::TokenId, float>>& bias) {
+  std::reverse(bias.begin(), bias.end());
+  std::stable_sort(bias.begin(), bias.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  const auto same = [](const auto& a, const auto& b) { return a.first == b.first; };
+  bias.erase(std::unique(bias.begin(), bias.end(), same), bias.end());
+  bias.shrink_to_fit();
 }
 
 void parse_logit_bias(const Fields& fields, int64_t vocab_size, CommonRequest& out) {
@@ -191,6 +203,7 @@ void parse_logit_bias(const Fields& fields, int64_t vocab_size, CommonRequest& o
     out.sampling.logit_bias.emplace_back(static_cast<engine::TokenId>(*id),
                                          static_cast<float>(value));
   }
+  keep_last_of_each(out.sampling.logit_bias);
 }
 
 /// Checks a count of top entries: -1 means the whole vocabulary.
@@ -221,8 +234,9 @@ void refuse_unbuilt_fields(const Fields& fields) {
   }
 }
 
-void parse_token_fields(const Fields& fields, int64_t vocab_size, CommonRequest& out) {
-  parse_stop_strings(fields, out);
+void parse_token_fields(const Fields& fields, int64_t max_stop_strings, int64_t vocab_size,
+                        CommonRequest& out) {
+  parse_stop_strings(fields, max_stop_strings, out);
   for (const engine::TokenId id : checked_ids(fields, "stop_token_ids", vocab_size)) {
     out.sampling.stop_token_ids.push_back(id);
   }

@@ -51,6 +51,7 @@ Result<HttpResponse> tokenize(const ApiContext& api, const JsonBody& body) {
     OCTAVO_TRY(const ChatPrompt made, make_chat_prompt(api, common, messages));
     return tokens_response(api, made.ids, with_strings);
   }
+  OCTAVO_TRY(check_num_bytes(prompt->size(), *api.frontend));
   const auto ids = api.frontend->tokenizer().encode(
       *prompt, {.add_special_tokens = common.add_special_tokens, .untrusted = {}});
   return tokens_response(api, ids, with_strings);
@@ -65,6 +66,7 @@ Result<HttpResponse> detokenize(const ApiContext& api, const JsonBody& body) {
   std::vector<engine::TokenId> ids;
   const int64_t limit =
       std::max(api.frontend->engine_info().vocab_size, api.frontend->tokenizer().vocab_size());
+  size_t num_bytes = 0;
   if (tokens) {
     for (const int64_t id : *tokens) {
       if (id < 0 || id >= limit) {
@@ -73,10 +75,12 @@ Result<HttpResponse> detokenize(const ApiContext& api, const JsonBody& body) {
         break;
       }
       ids.push_back(static_cast<engine::TokenId>(id));
+      num_bytes += api.frontend->tokenizer().token_bytes(ids.back()).size();
     }
   }
   OCTAVO_TRY(errors.status());
   OCTAVO_TRY(check_model(api, model.value_or("")));
+  OCTAVO_TRY(check_num_bytes(num_bytes, *api.frontend));
   HttpResponse out;
   JsonWriter w(out.body);
   w.begin_object().key("prompt").string(api.frontend->tokenizer().decode(ids, false)).end_object();

@@ -2,6 +2,7 @@
 
 #include <fstream>
 
+#include "base/log.h"
 #include "openai/openai_test_fixture.h"
 
 namespace octavo::openai {
@@ -315,6 +316,124 @@ TEST_F(Validation, TruncationKeepsTheAskedSide) {
   EXPECT_EQ(added[0].prompt, bytes("ef"));
   EXPECT_EQ(added[1].prompt, bytes("ab"));
   EXPECT_EQ(added[2].prompt.size(), 63u);
+}
+
+TEST_F(Validation, ErrorsSayHowLongATextIsAndNotWhatItSays) {
+  const std::string message =
+      error(post_chat_completions, R"({"messages":"my secret text"})")["message"];
+  EXPECT_EQ(message.find("secret"), std::string::npos) << message;
+  EXPECT_NE(message.find("a string of 14 bytes"), std::string::npos) << message;
+  for (const char* body :
+       {R"({"prompt":["a",{"x":"my secret"}]})", R"({"prompt":[1,"my secret"]})",
+        R"({"prompt":{"x":"my secret"}})", R"({"prompt":"a","stop":{"my secret":1}})"}) {
+    EXPECT_EQ(error(post_completions, body).dump().find("secret"), std::string::npos) << body;
+  }
+  EXPECT_NE(
+      error(post_completions, completion(R"("n":"three")"))["message"].get<std::string>().find(
+          "'three'"),
+      std::string::npos);
+}
+
+TEST_F(Validation, PromptsTimesSamplesAreBounded) {
+  config_.frontend.max_n_sequences = 4;
+  EXPECT_EQ(error(post_completions, R"({"prompt":["a","b","c"],"n":2})")["param"], "n");
+  EXPECT_EQ(error(post_completions, R"({"prompt":"a","n":5})")["param"], "n");
+  EXPECT_EQ(ok(post_completions, R"({"prompt":["a","b"],"n":2})")["choices"].size(), 4u);
+}
+
+TEST_F(Validation, LimitsComeFromTheConfiguration) {
+  config_.frontend.max_completion_prompts = 1;
+  config_.frontend.max_stop_strings = 5;
+  EXPECT_EQ(error(post_completions, R"({"prompt":["a","b"]})")["param"], "prompt");
+  ok(post_completions, completion(R"("stop":["1","2","3","4","5"])"));
+  EXPECT_EQ(error(post_completions, completion(R"("stop":["1","2","3","4","5","6"])"))["param"],
+            "stop");
+  const std::string other = completion(R"("model":"other")");
+  EXPECT_EQ(error(post_completions, other, 404)["param"], "model");
+  config_.frontend.skip_model_name_validation = true;
+  ok(post_completions, other);
+}
+
+TEST_F(Validation, ListsOfIdsHoldEachOnce) {
+  ok(post_completions, completion(R"("allowed_token_ids":[104,104,103,104],"stop_token_ids":[7,7],
+                                     "logit_bias":{"5":1,"+5":2,"05":3,"4":9})"));
+  const engine::SamplingParams s = engine_->added().at(0).sampling;
+  EXPECT_EQ(s.allowed_token_ids, (std::vector<engine::TokenId>{103, 104}));
+  EXPECT_EQ(s.stop_token_ids, std::vector<engine::TokenId>{7});
+  ASSERT_EQ(s.logit_bias.size(), 2u);
+  EXPECT_EQ(s.logit_bias[1], (std::pair<engine::TokenId, float>(5, 3.0f)));
+}
+
+TEST_F(Validation, TokenizingMoreThanAContextHoldsIsRefused) {
+  const std::string text(1024, 'x');  // 64 tokens of at most 16 bytes
+  ok(post_tokenize, R"({"prompt":")" + text + R"("})");
+  EXPECT_EQ(error(post_tokenize, R"({"prompt":")" + text + R"(x"})")["param"], "input_text");
+  std::string ids = "1";
+  for (int i = 0; i < 1024; ++i) ids += ",1";
+  EXPECT_EQ(error(post_detokenize, R"({"tokens":[)" + ids + "]}")["param"], "input_text");
+}
+
+TEST_F(Validation, BadArgumentsOfToolCallsGiveOneDebugLine) {
+  std::string calls;
+  for (int i = 0; i < 50; ++i) {
+    calls += std::string(i ? "," : "") + R"({"function":{"name":"f","arguments":"no json"}})";
+  }
+  const std::string body =
+      R"({"messages":[{"role":"assistant","content":"","tool_calls":[)" + calls + "]}]}";
+  const auto lines_at = [&](log::Level level) {
+    log::flush();
+    log::set_level(level);
+    ::testing::internal::CaptureStdout();
+    ok(post_chat_completions, body);
+    log::flush();
+    const std::string text = ::testing::internal::GetCapturedStdout();
+    log::set_level(log::Level::kInfo);
+    size_t count = 0;
+    for (size_t at = 0; (at = text.find("Arguments of", at)) != std::string::npos; ++at) ++count;
+    return count;
+  };
+  EXPECT_EQ(lines_at(log::Level::kInfo), 0u);
+  EXPECT_EQ(lines_at(log::Level::kDebug), 1u);
+}
+
+TEST_F(Validation, PromptsOfOneCallAreAdmittedTogetherOrNotAtAll) {
+  config_.engine.scheduler.max_num_queued_reqs = 2;
+  start();
+  EXPECT_EQ(error(post_completions, R"({"prompt":["a","b","c"]})", 503)["type"],
+            "Service Unavailable");
+  EXPECT_TRUE(engine_->added().empty());
+  EXPECT_EQ(frontend_->num_unfinished(), 0);
+  ok(post_completions, R"({"prompt":["a","b"]})");
+  const auto aborted = static_cast<int>(engine::FinishReason::kAbort);
+  EXPECT_EQ(frontend_->metrics().value(observability::MetricId::kRequestSuccess, aborted), 0);
+}
+
+TEST_F(Validation, LoadIsReportedToThoseWhoAsk) {
+  for (const auto& [format, want] :
+       {std::pair("text", "TEXT named_metrics.kv_cache_usage_perc=0"),
+        std::pair("JSON", R"(JSON {"named_metrics": {"kv_cache_usage_perc": 0)")}) {
+    for (const bool is_chat : {true, false}) {
+      const HttpResponse r =
+          post(is_chat ? post_chat_completions : post_completions,
+               is_chat ? chat("") : completion(""), {{"endpoint-load-metrics-format", format}});
+      ASSERT_EQ(r.headers.size(), 1u);
+      EXPECT_EQ(r.headers[0].first, "endpoint-load-metrics");
+      EXPECT_TRUE(r.headers[0].second.starts_with(want)) << r.headers[0].second;
+    }
+  }
+  EXPECT_TRUE(post(post_completions, completion("")).headers.empty());
+}
+
+TEST_F(Validation, AHandlerThatThrowsEndsItsGeneration) {
+  engine_->hold = true;
+  engine_->hold_after = 1;
+  auto exchange = send(post_completions, completion(R"("stream":true,"max_tokens":50)"));
+  exchange->throws = true;
+  engine_->hold = false;
+  for (int i = 0; i < 5000 && frontend_->num_unfinished() > 0; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(frontend_->num_unfinished(), 0);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include <dirent.h>
 
+#include "server/channel.h"
 #include "server/test_support.h"
 
 namespace octavo::server::test {
@@ -277,6 +278,91 @@ TEST_F(ServerTest, AFloodOfPipelinedRequestsThatNobodyReadsIsBounded) {
     ++count;
   }
   EXPECT_EQ(count, 40'000u);
+}
+
+TEST_F(ServerTest, AClientThatPipelinesAndReadsNothingIsCut) {
+  options.config.keep_alive_timeout_s = 0;
+  options.config.write_timeout_ms = 300;
+  start();
+  RawClient client(port, 4096);
+  client.send(get("/large") + get("/large") + get("/large"));
+  ASSERT_TRUE(eventually([&] { return server->num_connections() == 1; }));
+  EXPECT_TRUE(eventually([&] { return server->num_connections() == 0; }, 5000));
+}
+
+TEST_F(ServerTest, AClientThatReadsSlowlyGetsAllItPipelined) {
+  options.config.keep_alive_timeout_s = 0;
+  options.config.write_timeout_ms = 2000;
+  start();
+  RawClient client(port, 4096);
+  client.send(get("/large") + get("/large") + get("/health"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_EQ(client.read_answer().body.size(), size_t{4} << 20);
+  EXPECT_EQ(client.read_answer().body.size(), size_t{4} << 20);
+  EXPECT_EQ(client.read_answer().status, 200);
+}
+
+TEST_F(ServerTest, AClientThatReadsNothingAfter408IsCut) {
+  options.config.header_timeout_ms = 100;
+  options.config.write_timeout_ms = 300;
+  start();
+  RawClient client(port, 4096);
+  client.send(get("/large") + "GET /health HTTP/1.1\r\nHo");
+  EXPECT_TRUE(eventually([&] { return server->num_connections() == 1; }));
+  EXPECT_TRUE(eventually([&] { return server->num_connections() == 0; }, 5000));
+}
+
+TEST_F(ServerTest, UnreadAnswersOfAllConnectionsAreBoundedTogether) {
+  options.max_held_response_bytes = 20 << 20;
+  start();
+  const std::atomic<int64_t>& held_bytes = server->state().held_response_bytes;
+  RawClient first(port, 4096), second(port, 4096);
+  first.send(get("/large?more"));
+  ASSERT_TRUE(eventually([&] { return held_bytes.load() > 5 << 20; }));  // the kernel has the rest
+  second.send(get("/large?more"));
+  EXPECT_EQ(second.read_answer().status, 503);
+  first.close();
+  ASSERT_TRUE(eventually([&] { return held_bytes.load() == 0; }));
+  second.send(get("/large?more"));
+  EXPECT_EQ(second.read_answer().body.size(), size_t{16} << 20);
+  EXPECT_TRUE(eventually([&] { return held_bytes.load() == 0; }));
+}
+
+TEST_F(ServerTest, ASmallLimitOfConnectionsIsKept) {
+  options.config.max_connections = 2;
+  start();
+  EXPECT_EQ(server->state().max_connections, 2);
+}
+
+TEST_F(ServerTest, ALocalHandlerThatThrowsAnswers500) {
+  start();
+  RawClient client(port);
+  client.send(get("/throw") + get("/health"));
+  EXPECT_EQ(client.read_answer().status, 500);
+  EXPECT_EQ(client.read_answer().status, 200);
+}
+
+TEST_F(ServerTest, AnIoThreadOutlivesWhatEscapesFromOneConnection) {
+  std::atomic<bool> throws{true};
+  options.record = [&](const RequestRecord&) {
+    if (throws.exchange(false)) throw std::runtime_error("no memory for a label");
+  };
+  start();
+  RawClient unlucky(port);
+  unlucky.send(get("/health"));
+  ASSERT_TRUE(eventually([&] { return !throws.load(); }));
+  EXPECT_EQ(ask(get("/health")).status, 200);
+}
+
+TEST(ServerExchangeTest, WorkPostedAfterTheEndIsLetGo) {
+  auto pool = std::make_shared<WorkerPool>(1, 8);
+  auto channel = std::make_shared<Channel>(1 << 20, [] {});
+  auto exchange = std::make_shared<ServerExchange>(channel, pool);
+  pool->stop();
+  auto token = std::make_shared<int>(0);
+  exchange->post([token, exchange] {});
+  EXPECT_EQ(token.use_count(), 1);
+  EXPECT_EQ(exchange.use_count(), 1);
 }
 
 }  // namespace

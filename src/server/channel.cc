@@ -150,8 +150,17 @@ void ServerExchange::post(std::function<void()> work) {
     if (running_) return;
     running_ = true;
   }
+  submit_works();
+}
+
+// Works hold what holds this exchange: when they will not run any more they are let go.
+void ServerExchange::submit_works() {
   auto self = std::static_pointer_cast<ServerExchange>(shared_from_this());
-  pool_->submit([self] { self->run_works(); });
+  if (pool_->submit([self] { self->run_works(); })) return;
+  std::deque<std::function<void()>> dropped;  // destroyed outside the lock
+  std::lock_guard lock(mutex_);
+  dropped.swap(works_);
+  running_ = false;
 }
 
 // One work per turn, so that a busy stream does not hold a thread while others wait.
@@ -168,8 +177,9 @@ void ServerExchange::run_works() {
   }
   try {
     work();
-  } catch (const std::exception& e) {
-    log::error(log::Source::kApiServer, "A request handler failed: {}", e.what());
+  } catch (const std::exception&) {
+    // Not what(): libraries quote their input there, and that may be a prompt.
+    log::error(log::Source::kApiServer, "A request handler failed");
     channel_->abandon();
   }
   work = nullptr;
@@ -179,8 +189,7 @@ void ServerExchange::run_works() {
     more = running_ = !works_.empty();
   }
   if (!more) return;
-  auto self = std::static_pointer_cast<ServerExchange>(shared_from_this());
-  pool_->submit([self] { self->run_works(); });
+  submit_works();
 }
 
 }  // namespace octavo::server

@@ -89,6 +89,7 @@ class ServerExchange final : public openai::Exchange {
 
  private:
   void run_works();
+  void submit_works();
 
   const std::shared_ptr<Channel> channel_;
   const std::shared_ptr<WorkerPool> pool_;  // shared: a handler may outlive the server

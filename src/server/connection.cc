@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
+#include <exception>
+
+#include "base/log.h"
 
 namespace octavo::server {
 namespace {
@@ -66,6 +69,9 @@ void Connection::close() {
     channel_ = nullptr;
   }
   release_body_bytes();
+  outbox_.clear();
+  sent_ = 0;
+  count_outbox();
   boost::system::error_code ignored;
   timer_.cancel();
   socket_.close(ignored);
@@ -77,7 +83,8 @@ void Connection::close_when_idle() {
   keep_alive_ = false;
   if (channel_) return;
   close_after_flush_ = true;
-  if (unsent() == 0) close();
+  if (unsent() == 0) return close();
+  arm_timer();
 }
 
 // ---- reading ----
@@ -209,6 +216,7 @@ bool Connection::on_head() {
     if (request_id_.empty()) request_id_ = random_uuid_hex();
   }
   if (auto preflight = state_.cors.preflight(request)) {
+    cors_headers_.clear();  // the answer has them
     refuse_early(std::move(*preflight), /*counted=*/false);
     return false;
   }
@@ -283,6 +291,15 @@ bool Connection::hold_body_bytes() {
   return false;
 }
 
+// Keeps this connection's part of the server's figure; false when all answers together pass their
+// limit. What has been sent but not yet removed from the outbox counts: it is memory.
+bool Connection::count_outbox() {
+  const int64_t growth = int64_t(outbox_.size()) - counted_outbox_;
+  counted_outbox_ += growth;
+  const int64_t held = state_.held_response_bytes.fetch_add(growth) + growth;
+  return growth <= 0 || held <= state_.options.max_held_response_bytes;
+}
+
 void Connection::release_body_bytes() {
   state_.held_body_bytes.fetch_sub(held_bytes_);
   held_bytes_ = 0;
@@ -308,7 +325,14 @@ void Connection::on_request() {
 }
 
 void Connection::answer_locally(const Route& route, openai::HttpRequest request) {
-  send_response(route.local(state_, request));
+  openai::HttpResponse response;
+  try {
+    response = route.local(state_, request);
+  } catch (const std::exception&) {
+    log::error(log::Source::kApiServer, "A request handler failed");
+    response = error_object(500, "InternalServerError", "Internal server error");
+  }
+  send_response(std::move(response));
   finish_request();
 }
 
@@ -324,7 +348,14 @@ void Connection::start_handler(const Route& route, openai::HttpRequest request) 
   if (route.generates) state_.server_load.fetch_add(1);
   auto exchange = std::make_shared<ServerExchange>(channel_, state_.pool);
   const openai::ApiContext& api = *state_.options.api;
-  if (route.lane == Lane::kIo) return route.handler(api, std::move(request), exchange);
+  if (route.lane == Lane::kIo) {
+    try {
+      route.handler(api, std::move(request), exchange);
+    } catch (const std::exception&) {  // dropping the exchange answers 500
+      log::error(log::Source::kApiServer, "A request handler failed");
+    }
+    return;
+  }
   auto work = [handler = route.handler, &api, request = std::move(request), exchange]() mutable {
     handler(api, std::move(request), std::move(exchange));
   };
@@ -347,6 +378,7 @@ void Connection::on_channel() {
   }
   if (pending.begin) send_stream_head(std::move(pending.headers));
   append_stream(pending.bytes);
+  if (!count_outbox()) return close();  // cut, as a stream beyond its own limit is
   if (pending.abandoned) {
     if (streaming_) return close();  // no end mark: the client can tell
     send_response(error_object(500, "InternalServerError", "Internal server error"));
@@ -371,6 +403,11 @@ void Connection::add_common_headers(HeaderList& headers) const {
 }
 
 void Connection::send_response(openai::HttpResponse response) {
+  const int64_t held = state_.held_response_bytes.load() + int64_t(response.body.size());
+  if (held > state_.options.max_held_response_bytes && response.status < 400) {
+    response = error_object(503, "ServiceUnavailableError",
+                            "The answers that clients have not read fill their memory limit.");
+  }
   status_ = response.status;
   const bool service_busy = response.status == 503 || response.status == 429;
   bool has_retry_after = false;
@@ -391,6 +428,7 @@ void Connection::send_response(openai::HttpResponse response) {
   head.date = owner_.date();
   append_head(outbox_, head, response.headers);
   if (method_ != "HEAD") outbox_ += response.body;
+  count_outbox();
   log_access(response.status);
   record(int64_t(response.body.size()));
 }
@@ -474,11 +512,13 @@ void Connection::flush() {
     }
     if (result.kind == IoResult::Kind::kError || result.kind == IoResult::Kind::kEof)
       return close();
-    // A fresh backlog starts its time-out now; progress renews it.
-    if (progress || sent_ == 0) last_sent_ = steady_clock::now();
+    // A fresh backlog starts its time-out now; only progress renews it.
+    if (progress || !backlogged_) last_sent_ = steady_clock::now();
+    backlogged_ = true;
     if (sent_ > (1 << 20)) {
       outbox_.erase(0, sent_);
       sent_ = 0;
+      count_outbox();
     }
     if (channel_) channel_->set_unsent_bytes(unsent());
     writing_ = true;
@@ -501,6 +541,9 @@ void Connection::on_all_sent() {
   if (outbox_.capacity() > (256 << 10)) outbox_.shrink_to_fit();
   sent_ = 0;
   last_sent_ = steady_clock::now();
+  if (backlogged_ && parser_.idle()) phase_start_ = last_sent_;  // the wait starts now
+  backlogged_ = false;
+  count_outbox();
   if (channel_) channel_->set_unsent_bytes(0);
   if (close_after_flush_) return read_closed_ ? close() : linger();
   if (!inbox_.empty() && !advancing_) advance();
@@ -524,7 +567,11 @@ Connection::TimePoint Connection::deadline() const {
   const config::ServerConfig& config = state_.options.config;
   if (lingering_) return phase_start_ + kLingerTime;
   TimePoint soonest = TimePoint::max();
-  if (unsent() > 0) soonest = last_sent_ + milliseconds(config.write_timeout_ms);
+  if (unsent() > 0) {
+    soonest = last_sent_ + milliseconds(config.write_timeout_ms);
+    // Nothing is waited for but the client's reading.
+    if (close_after_flush_ || (channel_ == nullptr && parser_.idle())) return soonest;
+  }
   if (channel_) {
     if (streaming_ && config.sse_keep_alive_interval_s > 0) {
       soonest = std::min(soonest, last_event_ + seconds(config.sse_keep_alive_interval_s));
@@ -564,7 +611,11 @@ void Connection::on_timer() {
     if (!closed_) arm_timer();
     return;
   }
-  if (parser_.idle()) return close_when_idle();
+  if (parser_.idle()) {
+    close_when_idle();
+    if (!closed_) arm_timer();
+    return;
+  }
   keep_alive_ = false;
   counted_ = head_seen_;
   if (!head_seen_) {

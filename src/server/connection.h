@@ -71,6 +71,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   openai::HttpRequest make_request();
   bool hold_body_bytes();
   void release_body_bytes();
+  bool count_outbox();
   // Answering.
   void on_channel();
   void send_response(openai::HttpResponse response);
@@ -119,11 +120,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool chunked_ = false;
   int64_t request_bytes_ = 0;
   int64_t held_bytes_ = 0;
+  int64_t counted_outbox_ = 0;  // part of the server's held_response_bytes
   double started_s_ = 0.0;
 
   bool closed_ = false;
   bool reading_ = false;
   bool writing_ = false;
+  bool backlogged_ = false;  // the client does not take what there is to send
   bool advancing_ = false;
   bool read_closed_ = false;
   bool close_after_flush_ = false;

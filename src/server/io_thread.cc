@@ -13,6 +13,7 @@
 #include <boost/asio/post.hpp>
 #include <cerrno>
 #include <ctime>
+#include <exception>
 
 #include "base/log.h"
 
@@ -21,6 +22,7 @@ namespace {
 
 constexpr size_t kScratchBytes = 64 << 10;
 constexpr int kMaxAcceptsInARow = 256;
+constexpr long kWarningIntervalS = 10;
 
 std::string client_name(const sockaddr_storage& address) {
   char text[INET6_ADDRSTRLEN] = {};
@@ -37,6 +39,19 @@ std::string client_name(const sockaddr_storage& address) {
   return "unix";
 }
 
+// What a handler of one connection throws (no memory, no descriptor for epoll) must not end the
+// program: the others go on.
+void run_loop(boost::asio::io_context& context) {
+  for (;;) {
+    try {
+      context.run();
+      return;
+    } catch (const std::exception&) {
+      log::error(log::Source::kApiServer, "An I/O thread went on after an unexpected failure");
+    }
+  }
+}
+
 }  // namespace
 
 IoThread::IoThread(ServerState& state)
@@ -51,7 +66,7 @@ void IoThread::start() {
   thread_ = std::thread([context = context_] {
     pthread_setname_np(pthread_self(), "octavo-http");
     const auto guard = boost::asio::make_work_guard(*context);
-    context->run();
+    run_loop(*context);
   });
 }
 
@@ -92,7 +107,11 @@ void IoThread::accept_all() {
 
 // Out of descriptors: make room, and look again shortly instead of spinning on the same error.
 void IoThread::pause_accepting() {
-  log::warning(log::Source::kApiServer, "No file descriptor is left for new connections");
+  const std::time_t now = std::time(nullptr);
+  if (now >= last_warning_s_ + kWarningIntervalS) {
+    last_warning_s_ = now;
+    log::warning(log::Source::kApiServer, "No file descriptor is left for new connections");
+  }
   for (int i = 0; i < 64 && evict_one(); ++i) {
   }
   accept_pause_.expires_after(std::chrono::milliseconds(100));
@@ -114,13 +133,20 @@ void IoThread::take_socket(int fd, std::string client) {
   }
   const bool full = state_.num_connections.load() >= state_.max_connections;
   const bool has_room = !full || evict_one();
-  auto connection = std::make_shared<Connection>(*this, state_, fd, std::move(client));
-  connections_.emplace(connection.get(), connection);
+  std::shared_ptr<Connection> connection;
+  try {
+    connection = std::make_shared<Connection>(*this, state_, fd, std::move(client));
+    connections_.emplace(connection.get(), connection);
+  } catch (const std::exception&) {  // no memory, or epoll refuses the socket
+    if (!connection) ::close(fd);
+    return;
+  }
   if (!has_room) return connection->refuse();
   connection->start();
 }
 
 // Closes a connection that waits between requests, so that idle clients cannot keep others out.
+// Only of this thread: sockets are dealt out in turn, so that each thread has its share of them.
 bool IoThread::evict_one() {
   const auto found = std::find_if(connections_.begin(), connections_.end(),
                                   [](const auto& entry) { return entry.second->idle(); });

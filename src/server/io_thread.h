@@ -55,6 +55,7 @@ class IoThread final : public ConnectionOwner {
   boost::asio::steady_timer accept_pause_;
   std::function<void(int, std::string)> assign_;
   bool winding_down_ = false;
+  long last_warning_s_ = 0;
   long date_second_ = 0;
   std::string date_;
   std::thread thread_;

@@ -14,6 +14,8 @@
 #include <memory>
 #include <utility>
 
+#include "server/transport.h"
+
 namespace octavo::server {
 namespace {
 
@@ -82,6 +84,7 @@ Status Listener::listen() {
 }
 
 Result<Listener> Listener::bind(const config::ServerConfig& config) {
+  OCTAVO_TRY(const auto tls, tls_context(config));  // a wrong file is known before the model loads
   return config.uds.empty() ? bind_tcp(config) : bind_unix(config.uds);
 }
 

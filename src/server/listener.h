@@ -11,7 +11,8 @@ namespace octavo::server {
 /// an error in the first millisecond, while early clients are refused rather than kept waiting.
 class Listener {
  public:
-  /// Binds --uds, or --host and --port (0 takes a free port). Errors name address and flag.
+  /// Binds --uds, or --host and --port (0 takes a free port). Errors name address and flag;
+  /// TLS files are checked too.
   static Result<Listener> bind(const config::ServerConfig& config);
   Listener(Listener&& other) noexcept;
   Listener& operator=(Listener&& other) noexcept;

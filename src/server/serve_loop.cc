@@ -21,6 +21,7 @@ constexpr auto kSource = log::Source::kApiServer;
 constexpr auto kServingTick = milliseconds(100);
 constexpr auto kEndingTick = milliseconds(10);
 constexpr auto kAbortTime = seconds(5);  // for aborted requests to send their last chunk
+constexpr auto kFailTime = seconds(2);   // for the errors of an engine that did not obey
 constexpr auto kDeadAnswerTime =
     seconds(3);  // the promise is: gone within 5 s of the engine's death
 constexpr auto kDeadMinimum = milliseconds(500);  // so that a probe can see the 503
@@ -116,6 +117,15 @@ void ServeLoop::begin_abort() {
   schedule_tick();
 }
 
+// The engine is stuck in a step: everybody is answered without it.
+void ServeLoop::begin_failing() {
+  log::error(kSource, "[shutdown] API server: the engine did not end {} requests in {} s",
+             server_.num_open_requests(), kAbortTime.count());
+  phase_ = Phase::kFailing;
+  deadline_ = steady_clock::now() + kFailTime;
+  frontend_.fail_all("The server has shut down before the engine could finish the request");
+}
+
 void ServeLoop::schedule_tick() {
   tick_.expires_after(phase_ == Phase::kServing ? kServingTick : kEndingTick);
   tick_.async_wait([this](const boost::system::error_code& error) {
@@ -145,7 +155,11 @@ void ServeLoop::on_tick() {
       if (now >= deadline_) return begin_abort();
       break;
     case Phase::kAborting:
-      if (quiet || now >= deadline_) return finish(0);
+      if (quiet) return finish(0);
+      if (now >= deadline_) begin_failing();
+      break;
+    case Phase::kFailing:
+      if (quiet || now >= deadline_) return finish(1);
       break;
     case Phase::kEngineDead:
       if (now >= deadline_ || (quiet && now >= phase_start_ + kDeadMinimum)) return finish(1);

@@ -18,20 +18,21 @@ class ServeLoop {
   ServeLoop(Server& server, frontend::Frontend& frontend, const config::ServerConfig& config);
 
   /// Starts the server and serves until a signal has been obeyed or the engine has died. Returns
-  /// the process's exit code: 0 after a shutdown, 1 when the engine died or nothing could be
-  /// started. The server is stopped; the frontend is the caller's to stop.
+  /// the process's exit code: 0 after a shutdown, 1 when the engine died, did not obey, or
+  /// nothing could be started. The server is stopped; the frontend is the caller's to stop.
   int run();
   /// As if the signal had arrived. Any thread.
   void notify_signal();
 
  private:
-  enum class Phase { kServing, kDraining, kAborting, kEngineDead };
+  enum class Phase { kServing, kDraining, kAborting, kFailing, kEngineDead };
   using TimePoint = std::chrono::steady_clock::time_point;
 
   void log_start() const;
   void wait_for_signal();
   void on_signal();
   void begin_abort();
+  void begin_failing();
   void schedule_tick();
   void on_tick();
   void finish(int exit_code);

@@ -90,6 +90,19 @@ TEST_F(ServeLoopTest, ATimeoutOfZeroAbortsWithTheFirstSignal) {
   EXPECT_EQ(join(), 0);
 }
 
+TEST_F(ServeLoopTest, AnEngineThatIsStuckIsNotWaitedForForever) {
+  options.config.shutdown_timeout_s = 0;
+  frontend.aborts_work = false;
+  run();
+  RawClient client(port);
+  open_stream(client);
+  loop->notify_signal();
+  EXPECT_TRUE(client.read_until("data: failed\n\n\r\n0\r\n\r\n"));
+  EXPECT_EQ(join(), 1);
+  EXPECT_EQ(frontend.num_failures.load(), 1);
+  EXPECT_FALSE(frontend.failed_with.empty());
+}
+
 TEST_F(ServeLoopTest, WithNothingOpenASignalEndsItQuickly) {
   run();
   RawClient idle(port);

@@ -35,15 +35,8 @@ Server::Server(Listener listener, ServerOptions options)
 Server::~Server() { stop(0); }
 
 Result<std::unique_ptr<Server>> Server::create(Listener listener, ServerOptions options) {
-  const bool wants_tls =
-      !options.config.ssl_certfile.empty() || !options.config.ssl_keyfile.empty();
-  if (wants_tls && options.config.ssl_certfile.empty()) {
-    return Error{Code::kInvalidArgument, "--ssl-keyfile needs --ssl-certfile"};
-  }
   std::unique_ptr<Server> server(new Server(std::move(listener), std::move(options)));
-  if (wants_tls) {
-    OCTAVO_TRY(server->state_->tls, TlsContext::create(server->state_->options.config));
-  }
+  OCTAVO_TRY(server->state_->tls, tls_context(server->state_->options.config));
   return server;
 }
 
@@ -53,7 +46,7 @@ Status Server::start() {
   OCTAVO_TRY(listener_.listen());
   const int64_t descriptors = raise_descriptor_limit();
   state_->max_connections =
-      std::max<int64_t>(8, std::min(state_->max_connections, descriptors - kReservedDescriptors));
+      std::min(state_->max_connections, std::max<int64_t>(8, descriptors - kReservedDescriptors));
   const int num_threads = std::max(1, state_->options.config.num_http_threads);
   for (int i = 0; i < num_threads; ++i) threads_.push_back(std::make_unique<IoThread>(*state_));
   size_t next = 0;

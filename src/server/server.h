@@ -36,8 +36,6 @@ class Server {
 
  private:
   Server(Listener listener, ServerOptions options);
-  void accept_more();
-  void assign(int fd, std::string client);
 
   Listener listener_;
   std::unique_ptr<ServerState> state_;

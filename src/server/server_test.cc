@@ -243,6 +243,14 @@ TEST_F(ServerTest, CrossOriginRequestsNeedAnAllowedOrigin) {
   const Answer good = ask(options_request("Origin: https://a.example\r\n" + preflight));
   EXPECT_EQ(good.status, 200);
   EXPECT_EQ(good.headers.at("access-control-allow-origin"), "https://a.example");
+  RawClient raw(port);
+  raw.send(options_request("Connection: close\r\nOrigin: https://a.example\r\n" + preflight));
+  EXPECT_TRUE(raw.ends());
+  for (const std::string_view name : {"access-control-allow-origin:", "vary:"}) {
+    const size_t first = raw.buffer().find(name);
+    ASSERT_NE(first, std::string::npos) << name;
+    EXPECT_EQ(raw.buffer().find(name, first + 1), std::string::npos) << name << " twice";
+  }
   EXPECT_EQ(ask(options_request("Origin: https://b.example\r\n" + preflight)).status, 400);
   EXPECT_EQ(ask(get("/health", "Origin: https://b.example\r\n"))
                 .headers.count("access-control-allow-origin"),

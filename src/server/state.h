@@ -35,8 +35,10 @@ struct ServerOptions {
   std::span<const Route> routes;
   Clock* clock = nullptr;
   int num_workers = 2;
-  size_t max_queued_requests = 8192;                 // waiting for a worker; then 503
-  int64_t max_held_body_bytes = int64_t{1} << 30;    // bodies of all open requests; then 503
+  size_t max_queued_requests = 8192;               // waiting for a worker; then 503
+  int64_t max_held_body_bytes = int64_t{1} << 30;  // bodies of all open requests; then 503
+  /// Answers that clients have not read; beyond it new ones become 503 and streams are cut.
+  int64_t max_held_response_bytes = int64_t{1} << 30;
   std::function<void(const RequestRecord&)> record;  // any I/O thread
   std::function<std::string()> metrics_text;         // any I/O thread
 };
@@ -61,6 +63,7 @@ class ServerState {
   std::atomic<int64_t> num_open_requests{0};  // handed to a worker, answer not complete
   std::atomic<int64_t> server_load{0};        // of them, on routes that generate
   std::atomic<int64_t> held_body_bytes{0};
+  std::atomic<int64_t> held_response_bytes{0};
   int64_t max_connections = 0;  // after RLIMIT_NOFILE
 };
 

@@ -221,6 +221,14 @@ inline void block(const openai::ApiContext&, openai::HttpRequest,
   held->released.wait();
   exchange->respond({});
 }
+inline openai::HttpResponse throw_locally(const ServerState&, const openai::HttpRequest&) {
+  throw std::runtime_error("handler failed");
+}
+inline openai::HttpResponse large(const ServerState&, const openai::HttpRequest& request) {
+  openai::HttpResponse response;
+  response.body.assign(request.query.empty() ? 4 << 20 : 16 << 20, 'x');
+  return response;
+}
 inline openai::HttpResponse ok(const ServerState&, const openai::HttpRequest& request) {
   openai::HttpResponse response;
   response.content_type = "text/plain";
@@ -269,6 +277,8 @@ inline constexpr Route kTestRoutes[] = {
      .scope = Scope::kInference,
      .lane = Lane::kWorker,
      .handler = block},
+    {.methods = "GET", .path = "/throw", .local = throw_locally},
+    {.methods = "GET", .path = "/large", .local = large},
     {.methods = "GET",
      .path = "/dev",
      .scope = Scope::kDev,
@@ -287,6 +297,10 @@ class FakeFrontend final : public frontend::Frontend {
   Result<std::shared_ptr<frontend::OutputStream>> generate(frontend::GenerateRequest) override {
     return Error{Code::kUnavailable, "fake"};
   }
+  Result<std::vector<std::shared_ptr<frontend::OutputStream>>> generate_all(
+      std::vector<frontend::GenerateRequest>) override {
+    return Error{Code::kUnavailable, "fake"};
+  }
   const tokenizer::Tokenizer& tokenizer() const override { std::abort(); }
   const engine::EngineInfo& engine_info() const override { std::abort(); }
   const observability::EngineMetrics& metrics() const override { std::abort(); }
@@ -297,13 +311,25 @@ class FakeFrontend final : public frontend::Frontend {
   void begin_drain() override { drained.set(); }
   void abort_all() override {
     ++num_aborts;
+    if (!aborts_work) return;
     for (auto& exchange : held->exchanges) {
       exchange->write("data: aborted\n\n");
       exchange->end_stream();
     }
   }
+  void fail_all(const std::string& reason) override {
+    failed_with = reason;
+    ++num_failures;
+    for (auto& exchange : held->exchanges) {
+      exchange->write("data: failed\n\n");
+      exchange->end_stream();
+    }
+  }
   void stop() override {}
 
+  bool aborts_work = true;  // false: as an engine that is stuck in a step
+  std::string failed_with;
+  std::atomic<int> num_failures{0};
   std::atomic<bool> dead{false};
   std::atomic<int> num_aborts{0};
   Event drained;

@@ -127,4 +127,14 @@ Result<std::unique_ptr<TlsContext>> TlsContext::create(const config::ServerConfi
   return std::unique_ptr<TlsContext>(std::make_unique<OpenSslContext>(std::move(context)));
 }
 
+Result<std::unique_ptr<TlsContext>> tls_context(const config::ServerConfig& config) {
+  if (config.ssl_certfile.empty() && config.ssl_keyfile.empty()) {
+    return std::unique_ptr<TlsContext>();
+  }
+  if (config.ssl_certfile.empty()) {
+    return Error{Code::kInvalidArgument, "--ssl-keyfile needs --ssl-certfile"};
+  }
+  return TlsContext::create(config);
+}
+
 }  // namespace octavo::server

@@ -38,4 +38,7 @@ class TlsContext {
   virtual std::unique_ptr<Transport> accept(int fd) = 0;
 };
 
+/// As the flags say: nothing without TLS files. Errors: one is missing or cannot be used.
+Result<std::unique_ptr<TlsContext>> tls_context(const config::ServerConfig& config);
+
 }  // namespace octavo::server

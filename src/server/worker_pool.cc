@@ -20,13 +20,14 @@ bool WorkerPool::try_submit(std::function<void()>&& work) {
   return true;
 }
 
-void WorkerPool::submit(std::function<void()> work) {
+bool WorkerPool::submit(std::function<void()> work) {
   {
     std::lock_guard lock(mutex_);
-    if (stopping_) return;
+    if (stopping_) return false;
     started_.push_back(std::move(work));
   }
   ready_.notify_one();
+  return true;
 }
 
 void WorkerPool::stop() {

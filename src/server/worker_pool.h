@@ -21,8 +21,9 @@ class WorkerPool {
 
   /// Queues the start of a request; false when too many wait. Any thread.
   bool try_submit(std::function<void()>&& work);
-  /// Queues further work of an accepted request; drops it once stopping. Any thread.
-  void submit(std::function<void()> work);
+  /// Queues further work of an accepted request; false once stopping: it
+  /// will not run, and the caller gives up what it holds. Any thread.
+  bool submit(std::function<void()> work);
   /// Runs what is queued, then joins. Idempotent.
   void stop();
 

@@ -1,6 +1,8 @@
 """Start lines, readiness, drain, signals, engine death (design.md section 8)."""
 
+import http.client
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -122,6 +124,65 @@ def test_engine_death_answers_everybody_and_exits_with_1(own_server):
         else:
             assert b"data: [DONE]" in reply
     assert server.wait_exit(5) == 1
+
+
+def test_a_stuck_engine_is_answered_for_when_the_server_ends(own_server):
+    server = own_server(env={"OCTAVO_FAULT": "stall@20"})
+    streamed = open_request(server, {**LONG, "max_tokens": 400, "stream": True})
+    plain = open_request(server, {**LONG, "max_tokens": 400})
+    streamed.receive_until(b"data: ")
+    time.sleep(1)
+    if server.metrics().value("vllm:generation_tokens_total") > 60:
+        pytest.skip("this build has no fault hook")
+    server.signal()
+    wait_for(lambda: server.get("/ready").status == 503, what="/ready is 503")
+    server.signal()
+    events = streamed.receive_all()
+    assert b'data: {"error":' in events and b"data: [DONE]" in events, events[-300:]
+    reply = plain.receive_all()
+    assert reply.startswith(b"HTTP/1.1 500 ") and b'"error"' in reply
+    assert server.wait_exit(15) == 1
+
+
+def test_a_reader_of_stdout_that_stops_delays_nobody():
+    process = subprocess.Popen(
+        [binary(), "serve", default_model(), "--port", "0", "--enable-log-requests", *POOL],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        for line in process.stdout:
+            found = re.search(rb"Starting vLLM server on http://\S*:(\d+)", line)
+            if found:
+                break
+        port = int(found.group(1))
+        path = "/health?" + "x" * 400
+
+        def ask(method, path, body=None):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+            connection.request(method, path, body, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            answer.read()
+            connection.close()
+            return answer.status
+
+        def ready():
+            try:
+                return ask("GET", "/ready") == 200
+            except OSError:
+                return False
+
+        wait_for(ready, timeout=30, what="/ready")
+        for _ in range(600):  # four times what a pipe holds
+            assert ask("GET", path) == 200
+        body = json.dumps({"prompt": "Hi", "max_tokens": 2})
+        assert ask("POST", "/v1/completions", body) == 200
+        process.send_signal(signal.SIGTERM)
+        rest, _ = process.communicate(timeout=20)  # reads again
+        assert process.returncode == 0
+        assert rest.count(b'" 200 OK') >= 600
+        assert b"[shutdown] EngineCore: request processing complete" in rest
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_unix_socket(own_server, tmp_path):

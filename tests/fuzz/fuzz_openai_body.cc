@@ -22,6 +22,10 @@ class ClosedFrontend final : public frontend::Frontend {
   Result<std::shared_ptr<frontend::OutputStream>> generate(frontend::GenerateRequest) override {
     return Error{Code::kUnavailable, "closed"};
   }
+  Result<std::vector<std::shared_ptr<frontend::OutputStream>>> generate_all(
+      std::vector<frontend::GenerateRequest>) override {
+    return Error{Code::kUnavailable, "fake"};
+  }
   const tokenizer::Tokenizer& tokenizer() const override { return tokenizer_; }
   const engine::EngineInfo& engine_info() const override { return info_; }
   const observability::EngineMetrics& metrics() const override { return metrics_; }
@@ -31,6 +35,7 @@ class ClosedFrontend final : public frontend::Frontend {
   int64_t num_unfinished() const override { return 0; }
   void begin_drain() override {}
   void abort_all() override {}
+  void fail_all(const std::string&) override {}
   void stop() override {}
 
  private:

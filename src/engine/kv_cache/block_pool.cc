@@ -45,10 +45,7 @@ void BlockPool::allocate(int32_t count, std::vector<BlockId>& out) {
     const BlockId block = blocks_[kNullBlock].next;
     unlink(block);
     CHECK_EQ(blocks_[block].ref_count, 0);
-    if (blocks_[block].hashed) {
-      clear_hash(block);
-      ++num_evictions_;
-    }
+    if (blocks_[block].hashed) clear_hash(block);
     blocks_[block].ref_count = 1;
     out.push_back(block);
   }

@@ -22,10 +22,7 @@ class BlockPool {
   /// 1 - free / (num_blocks - 1); 0 for a pool that has only the null block.
   double usage() const;
   int32_t ref_count(BlockId block) const { return blocks_[block].ref_count; }
-  bool has_hash(BlockId block) const { return blocks_[block].hashed; }
   const BlockHash& hash(BlockId block) const { return blocks_[block].hash; }
-  /// Blocks whose hash was dropped because they were handed out anew; cumulative.
-  int64_t num_evictions() const { return num_evictions_; }
 
   /// Takes `count` blocks from the front of the free list and appends them to `out`. The caller has
   /// checked `num_free()`.
@@ -60,7 +57,6 @@ class BlockPool {
   std::vector<Block> blocks_;
   PrefixIndex index_;
   int32_t num_free_ = 0;
-  int64_t num_evictions_ = 0;
 };
 
 }  // namespace octavo::engine

@@ -1,22 +1,33 @@
 #include "engine/runner/decoder_runner.h"
 
 #include <algorithm>
+#include <exception>
+#include <utility>
 
 #include "base/check.h"
 
 namespace octavo::engine {
 
+Result<std::unique_ptr<DecoderRunner>> DecoderRunner::create(
+    const RunnerOptions& options, std::unique_ptr<model::Model> model,
+    std::unique_ptr<device::ThreadPool> pool, std::unique_ptr<device::Workspace> workspace) {
+  // Pages are taken when the first step of that many rows writes them.
+  const auto count = static_cast<size_t>(options.max_logits_rows * model->info().vocab_size);
+  OCTAVO_TRY(device::Buffer logits, device::Buffer::create(count * sizeof(float), false));
+  return std::unique_ptr<DecoderRunner>(new DecoderRunner(
+      options, std::move(model), std::move(pool), std::move(workspace), std::move(logits)));
+}
+
 DecoderRunner::DecoderRunner(const RunnerOptions& options, std::unique_ptr<model::Model> model,
                              std::unique_ptr<device::ThreadPool> pool,
-                             std::unique_ptr<device::Workspace> workspace)
+                             std::unique_ptr<device::Workspace> workspace, device::Buffer logits)
     : options_(options),
       pool_(std::move(pool)),
       workspace_(std::move(workspace)),
       model_(std::move(model)),
       vocab_size_(model_->info().vocab_size),
-      // Not zeroed: pages are taken when the first step of that many rows writes them.
-      logits_(std::make_unique_for_overwrite<float[]>(
-          static_cast<size_t>(options.max_logits_rows * vocab_size_))),
+      logits_buffer_(std::move(logits)),
+      logits_(logits_buffer_.as<float>()),
       scratch_(static_cast<size_t>(pool_->num_threads())) {}
 
 size_t DecoderRunner::buffer_bytes(int64_t max_logits_rows, int64_t vocab_size, int num_threads) {
@@ -35,44 +46,67 @@ Status DecoderRunner::warm_up() {
   batch.max_blocks_per_seq = 1;
   batch.logits_rows = {0};
   kernels::KernelContext ctx{*pool_, *workspace_};
-  return model_->forward(ctx, batch, {logits_.get(), static_cast<size_t>(vocab_size_)});
+  return model_->forward(ctx, batch, {logits_, static_cast<size_t>(vocab_size_)});
 }
 
-Status DecoderRunner::execute(const StepBatch& batch, RunnerOutput& output) {
-  forget_and_meet(batch);
+Status DecoderRunner::submit(const StepBatch& batch,
+                             std::span<const SequenceConstraint> constraints) {
+  CHECK(batch_ == nullptr);
+  batch_ = &batch;
+  forget_and_meet(batch, constraints);
+  build_forward_batch(batch);
+  CHECK_LE(static_cast<int64_t>(rows_.size()), options_.max_logits_rows);
+  return {};
+}
+
+Status DecoderRunner::collect(RunnerOutput& output) {
+  CHECK(batch_ != nullptr);
+  const StepBatch& batch = *std::exchange(batch_, nullptr);
   output.results.clear();
   output.results.resize(batch.sequences.size());
   if (batch.sequences.empty()) return {};
-  build_forward_batch(batch);
-  CHECK_LE(static_cast<int64_t>(rows_.size()), options_.max_logits_rows);
 
   kernels::KernelContext ctx{*pool_, *workspace_};
   const auto num_rows = static_cast<int64_t>(rows_.size());
-  OCTAVO_TRY(model_->forward(ctx, forward_batch_,
-                             {logits_.get(), static_cast<size_t>(num_rows * vocab_size_)}));
+  OCTAVO_TRY(
+      model_->forward(ctx, forward_batch_, {logits_, static_cast<size_t>(num_rows * vocab_size_)}));
+  process_rows(output);
+  accept_results(batch, output);
+  return {};
+}
+
+void DecoderRunner::process_rows(RunnerOutput& output) {
+  // Sampling allocates and a constraint is foreign code: what is thrown must leave neither a
+  // worker nor parallel_for, so it ends the one sequence.
   const auto process = [&](int64_t begin, int64_t end, int thread_index) {
     for (int64_t row = begin; row < end; ++row) {
-      process_row(static_cast<size_t>(row), scratch_[static_cast<size_t>(thread_index)], output);
+      try {
+        process_row(static_cast<size_t>(row), scratch_[static_cast<size_t>(thread_index)], output);
+      } catch (const std::exception&) {
+        rows_[static_cast<size_t>(row)].failed = true;
+      }
     }
   };
+  const auto num_rows = static_cast<int64_t>(rows_.size());
   if (num_rows == 1) {
     process(0, 1, 0);
   } else if (num_rows > 1) {
     pool_->parallel_for(num_rows, 1, process);
   }
-  accept_results(batch, output);
-  return {};
 }
 
-void DecoderRunner::forget_and_meet(const StepBatch& batch) {
+void DecoderRunner::forget_and_meet(const StepBatch& batch,
+                                    std::span<const SequenceConstraint> constraints) {
   for (const RequestId id : batch.ended) states_.erase(id);
   for (const NewSequence& added : batch.added) {
+    const auto constraint = std::ranges::find(constraints, added.id, &SequenceConstraint::id);
     SequenceState state{
         .tokens = added.prompt,
         .num_prompt_tokens = static_cast<int32_t>(added.prompt.size()),
         .blocks = {},
-        .sampling = SamplingState(added.sampling, added.prompt, added.eos_token_id, added.seed,
-                                  added.constraint),
+        .sampling =
+            SamplingState(added.sampling, added.prompt, added.eos_token_id, added.seed,
+                          constraint == constraints.end() ? nullptr : constraint->constraint),
         .prompt_logprobs = {},
     };
     if (added.sampling.prompt_logprobs) state.prompt_logprobs.resize(added.prompt.size());
@@ -145,7 +179,7 @@ void DecoderRunner::add_logits_rows(size_t index, const ScheduledSequence& sched
 
 void DecoderRunner::process_row(size_t row, SamplerScratch& scratch, RunnerOutput& output) {
   const LogitsRow& wanted = rows_[row];
-  const std::span<float> logits(logits_.get() + row * static_cast<size_t>(vocab_size_),
+  const std::span<float> logits(logits_ + row * static_cast<size_t>(vocab_size_),
                                 static_cast<size_t>(vocab_size_));
   SequenceState& state = *batch_states_[wanted.sequence];
   if (wanted.prompt_position >= 0) {
@@ -169,7 +203,8 @@ void DecoderRunner::process_row(size_t row, SamplerScratch& scratch, RunnerOutpu
 
 void DecoderRunner::accept_results(const StepBatch& batch, RunnerOutput& output) {
   for (const LogitsRow& row : rows_) {
-    if (row.prompt_position < 0) continue;
+    if (row.failed) output.results[row.sequence].error = "the next token could not be chosen";
+    if (row.failed || row.prompt_position < 0) continue;
     if (!batch_states_[row.sequence]->prompt_logprobs[row.prompt_position]) {
       output.results[row.sequence].error = "the model produced logits that are not numbers";
     }

@@ -23,18 +23,22 @@ struct RunnerOptions {
 /// samples the rows on the pool's threads.
 class DecoderRunner final : public ModelRunner {
  public:
-  /// `model` has its KV and activations reserved; `pool` outlives the runner.
-  DecoderRunner(const RunnerOptions& options, std::unique_ptr<model::Model> model,
-                std::unique_ptr<device::ThreadPool> pool,
-                std::unique_ptr<device::Workspace> workspace);
+  /// `model` has its KV and activations reserved. Error: the logits cannot be reserved.
+  static Result<std::unique_ptr<DecoderRunner>> create(
+      const RunnerOptions& options, std::unique_ptr<model::Model> model,
+      std::unique_ptr<device::ThreadPool> pool, std::unique_ptr<device::Workspace> workspace);
 
-  Status execute(const StepBatch& batch, RunnerOutput& output) override;
+  Status submit(const StepBatch& batch, std::span<const SequenceConstraint> constraints) override;
+  Status collect(RunnerOutput& output) override;
   Status warm_up() override;
 
   /// Bytes beyond the model's own: logits and sampling scratch.
   static size_t buffer_bytes(int64_t max_logits_rows, int64_t vocab_size, int num_threads);
 
  private:
+  DecoderRunner(const RunnerOptions& options, std::unique_ptr<model::Model> model,
+                std::unique_ptr<device::ThreadPool> pool,
+                std::unique_ptr<device::Workspace> workspace, device::Buffer logits);
   struct SequenceState {
     std::vector<TokenId> tokens;
     int32_t num_prompt_tokens = 0;
@@ -47,12 +51,14 @@ class DecoderRunner final : public ModelRunner {
   struct LogitsRow {
     size_t sequence = 0;           // index in the batch
     int32_t prompt_position = -1;  // of the token to score; -1 = sample
+    bool failed = false;           // something was thrown; each thread writes its own rows
   };
-  void forget_and_meet(const StepBatch& batch);
+  void forget_and_meet(const StepBatch& batch, std::span<const SequenceConstraint> constraints);
   void build_forward_batch(const StepBatch& batch);
   void add_tokens(const ScheduledSequence& scheduled, const SequenceState& state);
   void add_logits_rows(size_t index, const ScheduledSequence& scheduled,
                        const SequenceState& state);
+  void process_rows(RunnerOutput& output);
   void process_row(size_t row, SamplerScratch& scratch, RunnerOutput& output);
   void accept_results(const StepBatch& batch, RunnerOutput& output);
 
@@ -62,10 +68,12 @@ class DecoderRunner final : public ModelRunner {
   std::unique_ptr<model::Model> model_;
   int64_t vocab_size_;
   std::unordered_map<RequestId, SequenceState> states_;
+  const StepBatch* batch_ = nullptr;          // submitted, not collected
   std::vector<SequenceState*> batch_states_;  // of the current batch
   model::ForwardBatch forward_batch_;
   std::vector<LogitsRow> rows_;
-  std::unique_ptr<float[]> logits_;      // [max_logits_rows, vocab_size]
+  device::Buffer logits_buffer_;
+  float* logits_;                        // [max_logits_rows, vocab_size], in the buffer
   std::vector<SamplerScratch> scratch_;  // one per thread
 };
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,7 +20,6 @@ struct NewSequence {
   SamplingParams sampling;
   TokenId eos_token_id = -1;
   uint64_t seed = 0;  // resolved: the request's own or drawn by the engine
-  std::shared_ptr<TokenConstraint> constraint;
 };
 
 /// What a step runs of one sequence.
@@ -54,11 +52,13 @@ struct StepBatch {
   }
 };
 
-/// What came out of a step for one entry of StepBatch::sequences.
+/// What came out of a step for one entry of StepBatch::sequences: tokens, or the vector of a pooled
+/// sequence, which is its last result.
 struct RunnerResult {
   std::vector<TokenId> token_ids;                             // empty unless it sampled
   std::vector<TokenLogprobs> logprobs;                        // one per token when asked for
   std::vector<std::optional<TokenLogprobs>> prompt_logprobs;  // once, when the prompt is done
+  std::vector<float> pooled;
   std::string error;  // not empty: this sequence cannot go on
 };
 

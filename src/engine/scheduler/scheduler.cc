@@ -225,11 +225,16 @@ bool Scheduler::try_admit(Sequence& sequence, double now_s, Budget& budget, Step
   }
   if (!sequence.known_to_runner) {
     sequence.known_to_runner = true;
-    batch.added.push_back({sequence.id, sequence.tokens, sequence.sampling, sequence.eos_token_id,
-                           sequence.seed, sequence.constraint});
+    batch.added.push_back(
+        {sequence.id, sequence.tokens, sequence.sampling, sequence.eos_token_id, sequence.seed});
   }
   grant(sequence, num_new, 0, budget, batch);
   return true;
+}
+
+std::shared_ptr<TokenConstraint> Scheduler::constraint_of(RequestId id) const {
+  const auto it = sequences_.find(id);
+  return it == sequences_.end() ? nullptr : it->second->constraint;
 }
 
 void Scheduler::leave_queue(Sequence& sequence) {
@@ -271,7 +276,7 @@ void Scheduler::update(const StepBatch& batch, RunnerOutput& results,
   bool any_ended = false;
   for (size_t i = 0; i < batch.sequences.size(); ++i) {
     RunnerResult& result = results.results[i];
-    if (result.token_ids.empty() && result.error.empty()) continue;
+    if (result.token_ids.empty() && result.pooled.empty() && result.error.empty()) continue;
     const auto it = sequences_.find(batch.sequences[i].id);
     if (it == sequences_.end()) continue;  // aborted while the model ran
     Sequence& sequence = *it->second;
@@ -282,6 +287,10 @@ void Scheduler::update(const StepBatch& batch, RunnerOutput& results,
     if (!result.error.empty()) {
       output.finish_reason = FinishReason::kError;
       output.error = std::move(result.error);
+      ended = true;
+    } else if (!result.pooled.empty()) {
+      output.pooled = std::move(result.pooled);
+      output.finish_reason = FinishReason::kStop;
       ended = true;
     } else {
       for (const TokenId token : result.token_ids) {

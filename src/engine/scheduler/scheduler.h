@@ -75,6 +75,8 @@ class Scheduler {
   int64_t num_started() const { return num_started_; }
   /// Prompt tokens of sequences that were never admitted.
   int64_t num_queued_prompt_tokens() const { return num_queued_prompt_tokens_; }
+  /// Of a sequence that has one; else nullptr.
+  std::shared_ptr<TokenConstraint> constraint_of(RequestId id) const;
   /// Figures as of now; moves out this step's prefix-cache admissions.
   SchedulerStats take_stats();
 

@@ -381,5 +381,20 @@ TEST(Scheduler, AHundredThousandWaitingDoNotSlowAStep) {
   EXPECT_LT(per_step, 1e-3);  // a walk through the queue would take longer
 }
 
+TEST(Scheduler, AVectorEndsAPooledSequence) {
+  Bench bench(BenchOptions{});
+  bench.add(1, 5);
+  bench.schedule();
+  RunnerOutput results;
+  results.results.resize(1);
+  results.results[0].pooled = {0.5f, -0.5f};
+  std::vector<SequenceOutput> outputs;
+  bench.scheduler.update(bench.batch, results, outputs);
+  ASSERT_EQ(outputs.size(), 1u);
+  EXPECT_THAT(outputs[0].pooled, ElementsAre(0.5f, -0.5f));
+  EXPECT_EQ(outputs[0].finish_reason, FinishReason::kStop);
+  EXPECT_EQ(bench.scheduler.num_unfinished(), 0);
+}
+
 }  // namespace
 }  // namespace octavo::engine

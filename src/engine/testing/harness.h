@@ -76,14 +76,14 @@ struct Harness {
     info.enable_chunked_prefill = options.enable_chunked_prefill;
     info.prefix_caching_hash_algo = "sha256_cbor";
     info.vocab_size = FakeModel::kVocabSize;
-    auto runner = std::make_unique<DecoderRunner>(
+    auto runner = DecoderRunner::create(
         RunnerOptions{options.block_size, options.max_num_batched_tokens,
                       options.max_num_seqs + kMaxPromptLogprobRows},
         std::move(owned), std::make_unique<device::ThreadPool>(options.num_threads),
         std::make_unique<device::Workspace>());
     config::EngineConfig config = options.config;
     if (config.model.seed == 0) config.model.seed = 7;
-    engine = std::make_unique<EngineCore>(config, info, std::move(runner), clock, sink);
+    engine = std::make_unique<EngineCore>(config, info, std::move(runner).value(), clock, sink);
   }
 
   Status add(AddRequest request) { return engine->submit(std::move(request)); }

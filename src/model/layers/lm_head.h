@@ -14,7 +14,6 @@ class LmHead {
   /// nullopt: tied to the embedding.
   explicit LmHead(std::optional<kernels::PackedMatrix> matrix) : matrix_(std::move(matrix)) {}
 
-  bool is_tied() const { return !matrix_.has_value(); }
   const kernels::PackedMatrix& matrix(const Embedding& embedding) const {
     return matrix_ ? *matrix_ : embedding.table();
   }

@@ -1,0 +1,84 @@
+#include "cli/serve.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "cli/model_files.h"
+#include "kernels/dispatch.h"
+
+namespace octavo::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::string error_of_serve(const config::Config& config) {
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(run_serve(config), 1);
+  return ::testing::internal::GetCapturedStderr();
+}
+
+TEST(Serve, ObeysTheKernelFlag) {
+  config::Config config;
+  config.engine.kernel = "generic";
+  config.engine.model.model = "no-such-model.gguf";
+  config.server.port = 0;
+  EXPECT_THAT(error_of_serve(config), HasSubstr("no-such-model.gguf"));
+  EXPECT_EQ(kernels::current_isa(), kernels::Isa::kGeneric);
+  config.engine.kernel = "auto";
+  error_of_serve(config);
+  EXPECT_EQ(kernels::current_isa(), kernels::best_isa());
+  config.engine.kernel = "mmx";
+  EXPECT_THAT(error_of_serve(config), HasSubstr("--kernel mmx"));
+}
+
+TEST(Serve, RefusesOptionsBeforeTheModelIsTouched) {
+  config::Config config;
+  config.engine.cache.block_size = 8;
+  config.engine.model.model = "no-such-model.gguf";
+  EXPECT_THAT(error_of_serve(config), HasSubstr("--block-size is 8"));
+}
+
+class DefaultModel : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::path(::testing::TempDir()) / "octavo_default_model";
+    std::filesystem::create_directories(folder_);
+    ::setenv("OCTAVO_CACHE", folder_.c_str(), 1);
+  }
+  void TearDown() override {
+    ::unsetenv("OCTAVO_CACHE");
+    std::filesystem::remove_all(folder_);
+  }
+  std::filesystem::path folder_;
+};
+
+TEST_F(DefaultModel, IsServedUnderItsNameNotItsPath) {
+  std::ofstream(folder_ / "SmolLM2-135M-Instruct.Q4_1.gguf") << "x";
+  config::ModelConfig model;
+  ASSERT_TRUE(resolve_model(model).ok());
+  EXPECT_EQ(model.model, (folder_ / "SmolLM2-135M-Instruct.Q4_1.gguf").string());
+  EXPECT_THAT(model.served_model_name, ElementsAre("SmolLM2-135M-Instruct"));
+
+  config::ModelConfig named;
+  named.served_model_name = {"mine"};
+  ASSERT_TRUE(resolve_model(named).ok());
+  EXPECT_THAT(named.served_model_name, ElementsAre("mine"));
+}
+
+TEST_F(DefaultModel, IsNamedWhenItIsMissingAndStaysOutOfAGivenOne) {
+  config::ModelConfig model;
+  EXPECT_THAT(resolve_model(model).error().message, HasSubstr("tools/fetch_model.sh"));
+  model.model = "a/b";
+  ASSERT_TRUE(resolve_model(model).ok());
+  EXPECT_EQ(model.model, "a/b");
+  EXPECT_THAT(model.served_model_name, IsEmpty());
+}
+
+}  // namespace
+}  // namespace octavo::cli
