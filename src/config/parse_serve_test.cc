@@ -117,6 +117,11 @@ TEST(ParseServe, ReadsEveryKindOfValue) {
   EXPECT_EQ(c.engine.model.dtype, "float32");
   EXPECT_TRUE(c.frontend.disable_log_stats);
   EXPECT_EQ(c.engine.model.seed, -3);
+  EXPECT_TRUE(config_of({"--seed", "0"}).engine.model.user_specified_seed);
+  EXPECT_FALSE(config_of({}).engine.model.user_specified_seed);
+  EXPECT_EQ(config_of({"--prefix-caching-hash-algo", "xxhash_cbor"})
+                .engine.cache.prefix_caching_hash_algo,
+            "xxhash_cbor");
   EXPECT_EQ(c.engine.scheduler.watermark, 0.01);
 }
 
