@@ -370,6 +370,12 @@ TEST(ParseServe, ReadsTheEnvironment) {
   EXPECT_THAT(error_of({}, {{"VLLM_LOGGING_LEVEL", "loud"}}), HasSubstr("VLLM_LOGGING_LEVEL"));
 }
 
+TEST(Environment, VariablesThatNothingReadsAreNamed) {
+  const Words names = {"VLLM_USE_V1", "PATH", "VLLM_API_KEY", "VLLM_ATTENTION_BACKEND"};
+  EXPECT_THAT(unread_variables(names), ElementsAre("VLLM_ATTENTION_BACKEND", "VLLM_USE_V1"));
+  EXPECT_FALSE(process_variable_names().empty());
+}
+
 TEST(ParseServe, StartLineHidesSecrets) {
   const Config c = config_of({"m", "--api-key", "hush", "--port", "8000", "--seed", "4"});
   EXPECT_THAT(c.non_default_args,
