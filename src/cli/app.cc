@@ -1,6 +1,6 @@
 #include "cli/app.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -70,6 +70,11 @@ int serve(std::span<const std::string> args, const Host& host) {
   log::set_level(log_level_of(outcome->config.log_level));
   for (const std::string& warning : outcome->warnings) {
     log::warning(log::Source::kApiServer, "{}", warning);
+  }
+  const auto unread = config::unread_variables(host.variable_names);
+  if (!unread.empty()) {
+    log::warning(log::Source::kApiServer, "Environment variables without effect: {}",
+                 fmt::format("{}", fmt::join(unread, ", ")));
   }
   for (const std::string& note : outcome->notes) log::debug(log::Source::kApiServer, "{}", note);
   return host.serve(outcome->config);

@@ -4,6 +4,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "config/config.h"
 #include "config/environment.h"
@@ -13,6 +14,7 @@ namespace octavo::cli {
 /// What `run` needs from outside.
 struct Host {
   config::EnvironmentLookup environment;
+  std::vector<std::string> variable_names;  // all that are set
   std::function<int(const config::Config&)> serve;
   std::FILE* out = stdout;
   std::FILE* err = stderr;

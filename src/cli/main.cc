@@ -10,6 +10,7 @@ int main(int argc, char** argv) {
   try {
     const std::vector<std::string> args(argv + (argc > 0 ? 1 : 0), argv + argc);
     return octavo::cli::run(args, {.environment = octavo::config::process_environment(),
+                                   .variable_names = octavo::config::process_variable_names(),
                                    .serve = octavo::cli::run_serve});
   } catch (const std::exception& e) {
     std::fprintf(stderr, "octavo: error: %s\n", e.what());

@@ -1,5 +1,7 @@
 #include "cli/model_files.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -10,6 +12,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/log.h"
+
 namespace octavo::cli {
 namespace {
 
@@ -17,7 +21,7 @@ using Json = nlohmann::json;
 
 constexpr const char* kDefaultModelFile = "SmolLM2-135M-Instruct.Q4_1.gguf";
 constexpr const char* kDefaultModelName = "SmolLM2-135M-Instruct";
-constexpr size_t kMaxTemplateBytes = 4u << 20;
+constexpr size_t kMaxFileBytes = 4u << 20;
 
 std::filesystem::path cache_folder() {
   if (const char* cache = std::getenv("OCTAVO_CACHE"); cache != nullptr && *cache != '\0') {
@@ -27,14 +31,15 @@ std::filesystem::path cache_folder() {
   return std::filesystem::path(home != nullptr ? home : ".") / ".cache" / "octavo";
 }
 
-Result<std::string> read_template_file(const std::string& path) {
+/// `what` names the kind of file in errors.
+Result<std::string> read_small_file(const std::string& path, const char* what) {
   std::ifstream in(path, std::ios::binary);
-  if (!in) return Error{Code::kNotFound, "cannot read the chat template file " + path};
-  std::string text(kMaxTemplateBytes + 1, '\0');
+  if (!in) return Error{Code::kNotFound, fmt::format("cannot read the {} {}", what, path)};
+  std::string text(kMaxFileBytes + 1, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<size_t>(in.gcount()));
-  if (text.size() > kMaxTemplateBytes) {
-    return Error{Code::kInvalidArgument, "the chat template file " + path + " is over 4 MiB"};
+  if (text.size() > kMaxFileBytes) {
+    return Error{Code::kInvalidArgument, fmt::format("the {} {} is over 4 MiB", what, path)};
   }
   return text;
 }
@@ -59,22 +64,64 @@ std::optional<std::string> template_of_config(const checkpoint::Metadata& config
   return chosen;
 }
 
-constexpr auto kSamplingKeys = std::to_array<std::string_view>(
-    {"repetition_penalty", "presence_penalty", "frequency_penalty", "temperature", "top_k", "top_p",
-     "min_p", "skip_special_tokens", "max_new_tokens"});
+/// A default that the files may set, and the numbers it may have (contract/http-api.md section 4).
+struct SamplingKey {
+  enum class Kind { kBool, kInt, kNumber };
+  std::string_view name;
+  Kind kind;
+  double low = 0.0;
+  double high = 0.0;
+  bool open_low = false;  // low itself is outside
+};
+constexpr double kMaxCount = 2147483647.0;
+constexpr auto kSamplingKeys = std::to_array<SamplingKey>({
+    {"repetition_penalty", SamplingKey::Kind::kNumber, 0.0, 1e9, true},
+    {"presence_penalty", SamplingKey::Kind::kNumber, -2.0, 2.0},
+    {"frequency_penalty", SamplingKey::Kind::kNumber, -2.0, 2.0},
+    {"temperature", SamplingKey::Kind::kNumber, 0.0, 2.0},
+    {"top_k", SamplingKey::Kind::kInt, -1.0, kMaxCount},
+    {"top_p", SamplingKey::Kind::kNumber, 0.0, 1.0, true},
+    {"min_p", SamplingKey::Kind::kNumber, 0.0, 1.0},
+    {"skip_special_tokens", SamplingKey::Kind::kBool},
+    {"max_new_tokens", SamplingKey::Kind::kInt, 1.0, kMaxCount},
+});
 
-void copy_sampling_keys(const checkpoint::Metadata& from, Json& to) {
-  for (const std::string_view key : kSamplingKeys) {
-    const checkpoint::Metadata* value = from.find(key);
+Error bad_default(const std::string& origin, const SamplingKey& key) {
+  if (key.kind == SamplingKey::Kind::kBool) {
+    return {Code::kInvalidArgument, fmt::format("{}: {} must be true or false", origin, key.name)};
+  }
+  return {Code::kInvalidArgument,
+          fmt::format("{}: {} must be {} {} {} and at most {}", origin, key.name,
+                      key.kind == SamplingKey::Kind::kInt ? "an integer" : "a number",
+                      key.open_low ? "above" : "from", key.low, key.high)};
+}
+
+/// Copies what `from` sets, checked; null counts as not set.
+Status copy_sampling_keys(const checkpoint::Metadata& from, const std::string& origin, Json& to) {
+  for (const SamplingKey& key : kSamplingKeys) {
+    const checkpoint::Metadata* value = from.find(key.name);
     if (value == nullptr) continue;
-    if (const auto flag = value->as_bool()) {
-      to[std::string(key)] = *flag;
-    } else if (const auto* integer = std::get_if<int64_t>(&value->value())) {
-      to[std::string(key)] = *integer;
-    } else if (const auto number = value->as_double()) {
-      to[std::string(key)] = *number;
+    const std::string name(key.name);
+    if (key.kind == SamplingKey::Kind::kBool) {
+      const auto flag = value->as_bool();
+      if (!flag) return bad_default(origin, key);
+      to[name] = *flag;
+      continue;
+    }
+    const auto* integer = std::get_if<int64_t>(&value->value());
+    const auto number = integer ? static_cast<double>(*integer) : value->as_double();
+    const bool fits = number && !value->as_bool() && *number <= key.high &&
+                      (key.open_low ? *number > key.low : *number >= key.low);
+    if (!fits || (key.kind == SamplingKey::Kind::kInt && !integer)) {
+      return bad_default(origin, key);
+    }
+    if (integer) {
+      to[name] = *integer;
+    } else {
+      to[name] = *number;
     }
   }
+  return {};
 }
 
 /// End-of-sequence ids that the files name beside the tokenizer's own. GGUF: end of turn.
@@ -122,7 +169,7 @@ Result<std::optional<std::string>> find_chat_template(const checkpoint::Checkpoi
   std::error_code error;
   if (!option.empty()) {
     if (std::filesystem::exists(option, error)) {
-      OCTAVO_TRY(std::string text, read_template_file(option));
+      OCTAVO_TRY(std::string text, read_small_file(option, "chat template file"));
       return std::optional<std::string>(std::move(text));
     }
     if (option.find_first_of("{}\n") == std::string::npos) {
@@ -150,14 +197,19 @@ Result<std::string> default_sampling_json(const checkpoint::Checkpoint& checkpoi
                                           const tokenizer::Tokenizer& tokenizer) {
   Json defaults = Json::object();
   checkpoint::Metadata other_folder;
+  std::string origin = "generation_config.json";
   const checkpoint::Metadata* generation = &checkpoint.generation_config();
   if (config.generation_config != "auto" && config.generation_config != "vllm") {
     const std::string path = config.generation_config + "/generation_config.json";
-    OCTAVO_TRY(const std::string text, read_template_file(path));
+    OCTAVO_TRY(const std::string text,
+               read_small_file(path, "file that --generation-config names,"));
     OCTAVO_TRY(other_folder, checkpoint::parse_json_metadata(text, path));
     generation = &other_folder;
+    origin = path;
   }
-  if (config.generation_config != "vllm") copy_sampling_keys(*generation, defaults);
+  if (config.generation_config != "vllm") {
+    OCTAVO_TRY(copy_sampling_keys(*generation, origin, defaults));
+  }
 
   const std::string& text = config.override_generation_config;
   OCTAVO_TRY(
@@ -166,7 +218,12 @@ Result<std::string> default_sampling_json(const checkpoint::Checkpoint& checkpoi
   if (!over.is_object()) {
     return Error{Code::kInvalidArgument, "--override-generation-config must be a JSON object"};
   }
-  copy_sampling_keys(over, defaults);
+  for (const auto& [name, value] :
+       *std::get<std::shared_ptr<checkpoint::MetadataObject>>(over.value())) {
+    if (std::ranges::find(kSamplingKeys, name, &SamplingKey::name) != kSamplingKeys.end()) continue;
+    log::warning(log::Source::kApiServer, "--override-generation-config: {} has no effect", name);
+  }
+  OCTAVO_TRY(copy_sampling_keys(over, "--override-generation-config", defaults));
   defaults["stop_token_ids"] = extra_stop_ids(checkpoint, generation, tokenizer);
   return defaults.dump();
 }

@@ -8,6 +8,7 @@
 #include <future>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -117,6 +118,23 @@ std::string system_fingerprint(const model::ModelInfo& info) {
   return fmt::format("octavo-{}-{:08x}", config::version(), hash);
 }
 
+void log_engine_config(const config::Config& config) {
+  const config::EngineConfig& engine = config.engine;
+  if (engine.scheduler.performance_mode != "balanced") {
+    log::info(Source::kApiServer, "Performance mode set to '{}'.",
+              engine.scheduler.performance_mode);
+  }
+  log::info(Source::kEngineCore,
+            "Initializing a V1 LLM engine (v{}) with config: model='{}', tokenizer='{}', "
+            "load_format={}, dtype={}, seed={}, block_size={}, enable_prefix_caching={}, "
+            "scheduling_policy={}, kernel={}",
+            config::version(), engine.model.model,
+            engine.model.tokenizer.empty() ? engine.model.model : engine.model.tokenizer,
+            engine.model.load_format, engine.model.dtype, engine.model.seed,
+            engine.cache.block_size, engine.cache.enable_prefix_caching.value_or(true),
+            engine.scheduler.scheduling_policy, engine.kernel);
+}
+
 Result<int> serve(config::Config config) {
   SystemClock clock;
   OCTAVO_TRY(kernels::set_isa(config.engine.kernel));
@@ -156,9 +174,11 @@ Result<int> serve(config::Config config) {
   options.model_name = first_served_name(config);
   options.scheduler = config.engine.scheduler;
   options.cache = config.engine.cache;
-  if (!config.frontend.disable_log_stats) {
-    options.stats = make_stats_log_sink(config.frontend.log_stats_interval_s, clock);
-  }
+  std::optional<double> stats_interval_s;
+  if (!config.frontend.disable_log_stats) stats_interval_s = config.frontend.log_stats_interval_s;
+  options.stats = make_stats_log_sink(stats_interval_s, clock);
+  log_engine_config(config);
+  const double init_start_s = clock.monotonic_s();
   OCTAVO_TRY(const auto frontend, frontend::create_frontend(
                                       std::move(options),
                                       [&](engine::OutputSink& sink) {
@@ -167,6 +187,10 @@ Result<int> serve(config::Config config) {
                                       },
                                       std::move(text.tokenizer), clock));
   api.frontend = frontend.get();
+  log::info(Source::kEngineCore,
+            "init engine (profile, create kv cache, warmup model) took {:.2f} s",
+            clock.monotonic_s() - init_start_s);
+  log::info(Source::kApiServer, "Supported tasks: ['generate']");
 
   observability::HttpMetrics http_metrics(clock.wall_s());
   OCTAVO_TRY(const auto server,
@@ -181,7 +205,6 @@ Result<int> serve(config::Config config) {
 int run_serve(const config::Config& config) {
   auto result = serve(config);
   if (result.ok()) return *result;
-  log::error(Source::kApiServer, "{}", result.error().message);
   std::fprintf(stderr, "octavo serve: error: %s\n", result.error().message.c_str());
   return 1;
 }

@@ -7,8 +7,10 @@
 #include <filesystem>
 #include <fstream>
 
+#include "checkpoint/checkpoint.h"
 #include "cli/model_files.h"
 #include "kernels/dispatch.h"
+#include "tokenizer/tokenizer.h"
 
 namespace octavo::cli {
 namespace {
@@ -78,6 +80,37 @@ TEST_F(DefaultModel, IsNamedWhenItIsMissingAndStaysOutOfAGivenOne) {
   ASSERT_TRUE(resolve_model(model).ok());
   EXPECT_EQ(model.model, "a/b");
   EXPECT_THAT(model.served_model_name, IsEmpty());
+}
+
+/// What `default_sampling_json` says of the qwen2 kit with an override.
+std::string sampling_with(const std::string& override_json, const std::string& folder = "auto") {
+  const auto checkpoint = checkpoint::Checkpoint::open(OCTAVO_SOURCE_DIR "/tests/golden/qwen2",
+                                                       checkpoint::LoadFormat::kAuto)
+                              .value();
+  const auto tokenizer = tokenizer::Tokenizer::create(*checkpoint).value();
+  config::ModelConfig config;
+  config.generation_config = folder;
+  config.override_generation_config = override_json;
+  const auto json = default_sampling_json(*checkpoint, config, *tokenizer);
+  return json.ok() ? *json : "error: " + json.error().message;
+}
+
+TEST(DefaultSampling, ValuesOutOfRangeAreErrorsAtStart) {
+  const std::string flag = "error: --override-generation-config: ";
+  EXPECT_EQ(sampling_with(R"({"temperature":99})"),
+            flag + "temperature must be a number from 0 and at most 2");
+  EXPECT_EQ(sampling_with(R"({"top_p":0})"), flag + "top_p must be a number above 0 and at most 1");
+  for (const char* bad :
+       {R"({"top_k":-7})", R"({"top_k":1.5})", R"({"temperature":"x"})", R"({"temperature":true})",
+        R"({"skip_special_tokens":1})", R"({"max_new_tokens":0})", R"({"repetition_penalty":0})",
+        R"({"min_p":1.1})", R"({"presence_penalty":-3})"}) {
+    EXPECT_THAT(sampling_with(bad), ::testing::StartsWith(flag)) << bad;
+  }
+  EXPECT_THAT(sampling_with(R"({"temperature":0.5,"top_k":-1,"colour":1,"top_p":null})"),
+              AllOf(HasSubstr(R"("temperature":0.5)"), HasSubstr(R"("top_k":-1)"),
+                    ::testing::Not(HasSubstr("colour"))));
+  EXPECT_THAT(sampling_with("{}", "no-such-folder"),
+              HasSubstr("that --generation-config names, no-such-folder/generation_config.json"));
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 #include "cli/stats_log_sink.h"
 
 #include <string>
+#include <utility>
 
-#include "base/log.h"
 #include "observability/stats_log.h"
 
 namespace octavo::cli {
@@ -10,10 +10,14 @@ namespace {
 
 class StatsLogSink final : public frontend::StatsSink {
  public:
-  StatsLogSink(double interval_s, const Clock& clock)
-      : clock_(clock),
-        stats_log_({.engine_index = 0, .device = "CPU", .interval_s = interval_s},
-                   clock.monotonic_s()) {}
+  StatsLogSink(std::optional<double> interval_s, const Clock& clock, LineWriter write)
+      : clock_(clock), write_(std::move(write)) {
+    if (!interval_s) return;
+    stats_log_.emplace(
+        observability::StatsLog::Options{
+            .engine_index = 0, .device = "CPU", .interval_s = *interval_s},
+        clock.monotonic_s());
+  }
 
   void record_step(const engine::SchedulerStats& stats, int64_t num_prompt_tokens,
                    int64_t num_generation_tokens) override {
@@ -30,30 +34,38 @@ class StatsLogSink final : public frontend::StatsSink {
     step.num_waiting = stats.num_waiting + stats.num_skipped;
     step.num_deferred = stats.num_skipped;
     step.kv_cache_usage = stats.kv_cache_usage;
-    stats_log_.record(step);
+    if (stats_log_) stats_log_->record(step);
     for (; num_preemptions_ < stats.num_preemptions; ++num_preemptions_) {
       const auto text = preemptions_.record(clock_.monotonic_s());
-      if (text) log::warning(log::Source::kEngineCore, "{}", *text);
+      if (text) write_(log::Level::kWarning, log::Source::kEngineCore, *text);
     }
   }
 
   void tick(double monotonic_s) override {
-    if (const auto line = stats_log_.tick(monotonic_s)) {
-      log::log(line->level, log::Source::kApiServer, "{}", line->text);
+    if (!stats_log_) return;
+    if (const auto line = stats_log_->tick(monotonic_s)) {
+      write_(line->level, log::Source::kApiServer, line->text);
     }
   }
 
  private:
   const Clock& clock_;
-  observability::StatsLog stats_log_;
+  LineWriter write_;
+  std::optional<observability::StatsLog> stats_log_;
   observability::PreemptionWarning preemptions_;
   int64_t num_preemptions_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<frontend::StatsSink> make_stats_log_sink(double interval_s, const Clock& clock) {
-  return std::make_unique<StatsLogSink>(interval_s, clock);
+std::unique_ptr<frontend::StatsSink> make_stats_log_sink(std::optional<double> interval_s,
+                                                         const Clock& clock, LineWriter write) {
+  if (!write) {
+    write = [](log::Level level, log::Source source, const std::string& line) {
+      log::log(level, source, "{}", line);
+    };
+  }
+  return std::make_unique<StatsLogSink>(interval_s, clock, std::move(write));
 }
 
 }  // namespace octavo::cli

@@ -19,8 +19,9 @@ struct ModelConfig {
   std::string load_format = "auto";  // auto, safetensors, gguf, dummy
   std::string dtype = "auto";        // auto, half, float16, bfloat16, float, float32
   int64_t seed = 0;
-  std::optional<int64_t> max_model_len;           // -1 = auto: the largest that fits
-  int64_t max_logprobs = 20;                      // -1 = no cap
+  bool user_specified_seed = false;      // else unseeded requests draw fresh entropy at each start
+  std::optional<int64_t> max_model_len;  // -1 = auto: the largest that fits
+  int64_t max_logprobs = 20;             // -1 = no cap
   std::string generation_config = "auto";         // auto, vllm, or a folder
   std::string override_generation_config = "{}";  // JSON text
   bool allow_long_max_model_len = false;          // VLLM_ALLOW_LONG_MAX_MODEL_LEN

@@ -1,6 +1,7 @@
 #include "config/environment.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -134,6 +135,27 @@ EnvironmentLookup process_environment() {
     const char* value = std::getenv(std::string(name).c_str());
     return value == nullptr ? std::nullopt : std::optional<std::string>(value);
   };
+}
+
+std::vector<std::string> process_variable_names() {
+  std::vector<std::string> names;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    names.emplace_back(text.substr(0, text.find('=')));
+  }
+  return names;
+}
+
+std::vector<std::string> unread_variables(std::span<const std::string> names) {
+  std::vector<std::string> unread;
+  for (const std::string& name : names) {
+    if (!name.starts_with("VLLM_")) continue;
+    if (std::ranges::find(kVariables, name, &Variable::name) == kVariables.end()) {
+      unread.push_back(name);
+    }
+  }
+  std::ranges::sort(unread);
+  return unread;
 }
 
 Status apply_environment(const EnvironmentLookup& lookup, Config& config) {

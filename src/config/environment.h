@@ -2,8 +2,10 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "config/config.h"
@@ -15,6 +17,12 @@ using EnvironmentLookup = std::function<std::optional<std::string>(std::string_v
 
 /// The lookup of this process.
 EnvironmentLookup process_environment();
+
+/// Names of all variables of this process.
+std::vector<std::string> process_variable_names();
+
+/// Those of `names` that begin with VLLM_ and that nothing here reads, sorted.
+std::vector<std::string> unread_variables(std::span<const std::string> names);
 
 /// Sets what the variables of contract/cli.md section 4 say; flags are applied over it. An empty
 /// variable counts as not set. The error names the variable.

@@ -32,7 +32,10 @@ constexpr auto
                       {.choices = "auto half float16 bfloat16 float float32"}),
                 built("seed", Kind::kInt, "0", Group::kModel, 'A',
                       "Seed of requests that bring none.",
-                      [](Config& c, const Value& v) { c.engine.model.seed = v.integer; }),
+                      [](Config& c, const Value& v) {
+                        c.engine.model.seed = v.integer;
+                        c.engine.model.user_specified_seed = true;
+                      }),
                 built("max-model-len", Kind::kLength, "unset", Group::kModel, 'A',
                       "Longest prompt plus output, in tokens: 4096, 8k, 8K. Unset: what the model "
                       "was made "
@@ -102,7 +105,7 @@ constexpr auto
                       [](Config& c, const Value& v) {
                         c.engine.cache.prefix_caching_hash_algo = v.text;
                       },
-                      {.choices = "sha256 sha256_cbor"}),
+                      {.choices = "sha256 sha256_cbor xxhash xxhash_cbor"}),
                 built("max-num-batched-tokens", Kind::kHumanInt, "unset", Group::kScheduler, 'A',
                       "Most tokens of one step; unset: chosen for this machine.",
                       [](Config& c, const Value& v) {

@@ -117,6 +117,11 @@ TEST(ParseServe, ReadsEveryKindOfValue) {
   EXPECT_EQ(c.engine.model.dtype, "float32");
   EXPECT_TRUE(c.frontend.disable_log_stats);
   EXPECT_EQ(c.engine.model.seed, -3);
+  EXPECT_TRUE(config_of({"--seed", "0"}).engine.model.user_specified_seed);
+  EXPECT_FALSE(config_of({}).engine.model.user_specified_seed);
+  EXPECT_EQ(config_of({"--prefix-caching-hash-algo", "xxhash_cbor"})
+                .engine.cache.prefix_caching_hash_algo,
+            "xxhash_cbor");
   EXPECT_EQ(c.engine.scheduler.watermark, 0.01);
 }
 
@@ -363,6 +368,12 @@ TEST(ParseServe, ReadsTheEnvironment) {
   EXPECT_THAT(error_of({}, {{"VLLM_HTTP_TIMEOUT_KEEP_ALIVE", "x"}}),
               HasSubstr("environment variable VLLM_HTTP_TIMEOUT_KEEP_ALIVE is 'x'"));
   EXPECT_THAT(error_of({}, {{"VLLM_LOGGING_LEVEL", "loud"}}), HasSubstr("VLLM_LOGGING_LEVEL"));
+}
+
+TEST(Environment, VariablesThatNothingReadsAreNamed) {
+  const Words names = {"VLLM_USE_V1", "PATH", "VLLM_API_KEY", "VLLM_ATTENTION_BACKEND"};
+  EXPECT_THAT(unread_variables(names), ElementsAre("VLLM_ATTENTION_BACKEND", "VLLM_USE_V1"));
+  EXPECT_FALSE(process_variable_names().empty());
 }
 
 TEST(ParseServe, StartLineHidesSecrets) {

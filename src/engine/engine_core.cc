@@ -49,10 +49,10 @@ SchedulerOptions scheduler_options(const config::EngineConfig& config, const Eng
   };
 }
 
-/// A seed of 0 is the default and stands for "any": unseeded requests then differ between runs of
-/// the server too. Any other `--seed` makes a server's unseeded draws repeatable.
+/// Without `--seed` unseeded requests differ between runs of the server too; any given one, 0
+/// included, makes a server's unseeded draws repeatable.
 uint64_t entropy_of(const config::EngineConfig& config) {
-  if (config.model.seed != 0) return static_cast<uint64_t>(config.model.seed);
+  if (config.model.user_specified_seed) return static_cast<uint64_t>(config.model.seed);
   std::random_device device;
   return uint64_t{device()} << 32 | device();
 }

@@ -359,5 +359,21 @@ TEST(EngineCore, DiesAloudThoughAReplyThrows) {
   EXPECT_EQ(h.sink.deaths.size(), 1u);
 }
 
+TEST(EngineCore, AGivenSeedOfZeroIsRepeatable) {
+  const auto draw = [](int64_t seed) {
+    HarnessOptions options;
+    options.config.model.seed = seed;
+    options.config.model.user_specified_seed = true;
+    Harness h(options);
+    AddRequest request = greedy_request(1, prompt_of(1, 10), 12);
+    request.sampling.temperature = 1.5f;
+    CHECK(h.add(std::move(request)).ok());
+    CHECK(h.run());
+    return h.of(1).token_ids;
+  };
+  EXPECT_EQ(draw(0), draw(0));
+  EXPECT_NE(draw(0), draw(1));
+}
+
 }  // namespace
 }  // namespace octavo::engine

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "model/batch_check.h"
 
@@ -125,6 +126,43 @@ Status Decoder::allocate_kv(int64_t num_blocks, int64_t block_size) {
   }
   num_blocks_ = num_blocks;
   block_size_ = block_size;
+  return {};
+}
+
+BlockIdentity Decoder::block_identity() const {
+  return {.weight_hash = info_.weight_hash,
+          .dtype = info_.kv_dtype,
+          .layout = fmt::format("[{} layers][{} pages of {} tokens][{} heads of {}]",
+                                config_.num_layers, block_size_ / kernels::kPageTokens,
+                                kernels::kPageTokens, config_.num_kv_heads, config_.head_dim)};
+}
+
+Status Decoder::check_block(int32_t block, size_t size_bytes) const {
+  if (block < 0 || block >= num_blocks_) {
+    return Error{Code::kInvalidArgument, fmt::format("there is no KV block {}", block)};
+  }
+  if (size_bytes != kv_block_bytes(block_size_)) {
+    return Error{Code::kInvalidArgument, fmt::format("a KV block has {} bytes, not {}",
+                                                     kv_block_bytes(block_size_), size_bytes)};
+  }
+  return {};
+}
+
+Status Decoder::gather_block(int32_t block, std::span<std::byte> out) const {
+  OCTAVO_TRY(check_block(block, out.size()));
+  const size_t bytes = layer_block_bytes();
+  for (size_t layer = 0; layer < kv_layers_.size(); ++layer) {
+    std::memcpy(out.data() + layer * bytes, kv_layers_[layer].data + size_t(block) * bytes, bytes);
+  }
+  return {};
+}
+
+Status Decoder::restore_block(int32_t block, std::span<const std::byte> in) {
+  OCTAVO_TRY(check_block(block, in.size()));
+  const size_t bytes = layer_block_bytes();
+  for (size_t layer = 0; layer < kv_layers_.size(); ++layer) {
+    std::memcpy(kv_layers_[layer].data + size_t(block) * bytes, in.data() + layer * bytes, bytes);
+  }
   return {};
 }
 

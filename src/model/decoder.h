@@ -28,6 +28,9 @@ class Decoder final : public Model {
 
   size_t kv_block_bytes(int64_t block_size) const override;
   Status allocate_kv(int64_t num_blocks, int64_t block_size) override;
+  BlockIdentity block_identity() const override;
+  Status gather_block(int32_t block, std::span<std::byte> out) const override;
+  Status restore_block(int32_t block, std::span<const std::byte> bytes) override;
   size_t activation_bytes(int64_t max_num_batched_tokens, int64_t max_num_seqs,
                           int64_t max_logits_rows, int64_t max_model_len,
                           int num_threads) const override;
@@ -41,6 +44,9 @@ class Decoder final : public Model {
   Status load_weights(WeightLoader& loader, WeightSource& source);
   void fill_info(const DTypePlan& dtype, const WeightLoader& loader, const WeightSource& source);
   size_t workspace_bytes(const StepLimits& limits) const;
+  Status check_block(int32_t block, size_t size_bytes) const;
+  /// Bytes of one block in one layer; a layer's blocks lie one after the other.
+  size_t layer_block_bytes() const { return kv_block_bytes(block_size_) / kv_layers_.size(); }
   Status run_layers(const Step& step) const;
 
   DecoderConfig config_;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "model/models.h"
 #include "model/test_weights.h"
 
 namespace octavo::model {
@@ -256,6 +257,87 @@ TEST(Decoder, AChunkWithoutLogitsFillsTheCacheAllTheSame) {
   const auto some = run(kernels, *model, rest);
   EXPECT_EQ(std::memcmp(some.data(), &whole[36 * kTestVocab], kTestVocab * sizeof(float)), 0);
   EXPECT_EQ(std::memcmp(&some[kTestVocab], &whole[49 * kTestVocab], kTestVocab * sizeof(float)), 0);
+}
+
+TEST(Decoder, ABlockGatheredAndRestoredGivesTheSameBits) {
+  for (const DTypeChoice dtype : {DTypeChoice::kFloat32, DTypeChoice::kBFloat16}) {
+    TestKernels kernels;
+    const auto model = load(kernels, hf_llama(), dtype);
+    const std::vector<int32_t> tokens = some_tokens(50);
+    run(kernels, *model, one_sequence(tokens, 0, 40, /*wants_logits=*/false));
+    const auto expected = run(kernels, *model, one_sequence(tokens, 40, 50));
+    run(kernels, *model, one_sequence(tokens, 0, 40, /*wants_logits=*/false));
+    std::vector<std::vector<std::byte>> blocks(3);
+    for (int32_t block = 0; block < 3; ++block) {
+      blocks[size_t(block)].resize(model->kv_block_bytes(kBlockSize));
+      model->gather_block(block, blocks[size_t(block)]).value();
+    }
+    const std::vector<int32_t> others(60, 1);
+    run(kernels, *model, one_sequence(others, 0, 60, /*wants_logits=*/false));
+    EXPECT_NE(run(kernels, *model, one_sequence(tokens, 40, 50)), expected);
+    // Not where they were: a block's bytes do not know their place.
+    ForwardBatch rest = one_sequence(tokens, 40, 50);
+    const std::vector<int32_t> places = {7, 5, 9, 11};
+    for (size_t i = 0; i < 3; ++i) model->restore_block(places[i], blocks[i]).value();
+    rest.block_tables.assign(places.begin(), places.begin() + rest.max_blocks_per_seq);
+    for (int64_t& slot : rest.slot_mapping) {
+      slot = int64_t(places[size_t(slot / kBlockSize)]) * kBlockSize + slot % kBlockSize;
+    }
+    EXPECT_EQ(run(kernels, *model, rest), expected);
+  }
+}
+
+TEST(Decoder, BlocksHaveAnIdentityAndABound) {
+  TestKernels kernels;
+  const auto f32 = load(kernels, hf_llama());
+  const auto bf16 = load(kernels, hf_llama(), DTypeChoice::kBFloat16);
+  EXPECT_EQ(f32->block_identity(), load(kernels, hf_llama())->block_identity());
+  EXPECT_NE(f32->block_identity(), bf16->block_identity());
+  EXPECT_EQ(f32->block_identity().weight_hash, f32->info().weight_hash);
+  std::vector<std::byte> bytes(f32->kv_block_bytes(kBlockSize));
+  EXPECT_TRUE(f32->gather_block(15, bytes).ok());
+  EXPECT_FALSE(f32->gather_block(16, bytes).ok());
+  EXPECT_FALSE(f32->restore_block(-1, bytes).ok());
+  bytes.pop_back();
+  EXPECT_FALSE(f32->gather_block(0, bytes).ok());
+  EXPECT_FALSE(f32->restore_block(0, bytes).ok());
+}
+
+TEST(Decoder, AFusedTensorIsItsPartsStacked) {
+  TestKernels kernels;
+  TestCheckpoint checkpoint = hf_llama();
+  const auto apart = load(kernels, checkpoint);
+  for (int layer = 0; layer < apart->info().num_layers; ++layer) {
+    const std::string prefix = "model.layers." + std::to_string(layer) + ".self_attn.";
+    std::vector<std::byte> bytes;
+    std::vector<int64_t> shape = {0, apart->info().hidden_size};
+    for (const char* part : {"q_proj.weight", "k_proj.weight", "v_proj.weight"}) {
+      const checkpoint::Tensor* tensor = checkpoint.find(prefix + part);
+      bytes.insert(bytes.end(), tensor->data.begin(), tensor->data.end());
+      shape[0] += tensor->shape[0];
+      checkpoint.remove(prefix + part);
+    }
+    checkpoint.add_raw(prefix + "qkv_proj.weight", checkpoint::TensorType::kF32, shape, bytes);
+  }
+  std::vector<WeightName> names = {
+      {Target::kQkvProj, kFused, "model.layers.{}.self_attn.qkv_proj", ""}};
+  for (const WeightName& name : kLlamaWeightNames) {
+    if (name.target != Target::kQkvProj) names.push_back(name);
+  }
+  Architecture family = kLlama;
+  family.weight_names = names;
+  const DecoderConfig config = read_decoder_config(checkpoint, family).value();
+  const DTypePlan dtype = plan_dtype(DTypeChoice::kFloat32, config, checkpoint).value();
+  const auto source = make_checkpoint_source(checkpoint);
+  auto communicator = std::make_unique<SingleRank>();
+  WeightLoader loader({family, config, dtype, *source, false, communicator.get()}, kernels.ctx);
+  const auto fused =
+      Decoder::create(config, dtype, loader, *source, std::move(communicator)).value();
+  fused->allocate_kv(16, kBlockSize).value();
+  fused->reserve(kernels.ctx, 64, 4, 64, 256).value();
+  const std::vector<int32_t> tokens = some_tokens(20);
+  EXPECT_EQ(run(kernels, *fused, one_sequence(tokens, 0, 20)),
+            run(kernels, *apart, one_sequence(tokens, 0, 20)));
 }
 
 TEST(Decoder, AWindowChangesWhatLiesBehindItOnly) {

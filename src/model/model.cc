@@ -19,6 +19,14 @@ std::unique_ptr<WeightSource> make_source(const checkpoint::Checkpoint& checkpoi
 
 }  // namespace
 
+Status Model::gather_block(int32_t, std::span<std::byte>) const {
+  return Error{Code::kUnsupported, "this model's KV blocks cannot be read"};
+}
+
+Status Model::restore_block(int32_t, std::span<const std::byte>) {
+  return Error{Code::kUnsupported, "this model's KV blocks cannot be written"};
+}
+
 Result<std::unique_ptr<Model>> Model::load(const checkpoint::Checkpoint& checkpoint,
                                            const ModelOptions& options,
                                            const kernels::KernelContext& ctx) {

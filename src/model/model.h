@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -40,6 +41,15 @@ struct ModelInfo {
   std::string weight_hash;    // part of a block's identity; of names, types, shapes and sizes
 };
 
+/// What the bytes of a KV block mean. Blocks may be exchanged (persisted, offloaded, sent) only
+/// between models whose identities are equal; its content is named by the block's hash.
+struct BlockIdentity {
+  std::string weight_hash;  // ModelInfo::weight_hash
+  device::DType dtype = device::DType::kBF16;
+  std::string layout;  // order of a block's bytes, shape included
+  bool operator==(const BlockIdentity&) const = default;
+};
+
 /// A decoder with its weights. Knows tensors and layers; no scheduler, no text. Owned and called by
 /// the engine thread only.
 class Model {
@@ -57,6 +67,12 @@ class Model {
   virtual size_t kv_block_bytes(int64_t block_size) const = 0;
   /// Reserves the KV pool (address space; pages are touched when first written).
   virtual Status allocate_kv(int64_t num_blocks, int64_t block_size) = 0;
+  /// Of the blocks that `allocate_kv` reserved.
+  virtual BlockIdentity block_identity() const { return {}; }
+  /// Copies a block's K and V of all layers, kv_block_bytes(block_size) bytes, out of the pool or
+  /// back into any block of it. Errors: no such block, wrong size, a model without a KV pool.
+  virtual Status gather_block(int32_t block, std::span<std::byte> out) const;
+  virtual Status restore_block(int32_t block, std::span<const std::byte> bytes);
   /// Activations and kernel scratch for batches up to these sizes, bytes; part of the memory plan.
   virtual size_t activation_bytes(int64_t max_num_batched_tokens, int64_t max_num_seqs,
                                   int64_t max_logits_rows, int64_t max_model_len,

@@ -1,10 +1,31 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
+#include "base/check.h"
+#include "kernels/dispatch.h"
+
 namespace octavo::golden {
+
+/// Whether the slow lane runs: everything in every variant.
+inline bool all_variants() { return std::getenv("OCTAVO_ALL_VARIANTS") != nullptr; }
+
+/// Runs `test` with the kernels of every ISA this CPU has, or only with the best.
+template <class Test>
+void for_each_isa(bool every, const Test& test) {
+  for (const auto isa : {kernels::Isa::kGeneric, kernels::Isa::kAvx2, kernels::Isa::kAvx512}) {
+    if (isa > kernels::best_isa() || (!every && isa != kernels::best_isa())) continue;
+    const ::testing::ScopedTrace trace(__FILE__, __LINE__, std::string(kernels::name_of(isa)));
+    CHECK(kernels::set_isa(isa).ok());
+    test();
+  }
+  CHECK(kernels::set_isa(kernels::best_isa()).ok());
+}
 
 /// One prompt of an expected.json: what the reference computed (tests/golden/README.md).
 struct Prompt {

@@ -347,15 +347,21 @@ class TinyKit : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(TinyKit, Float32IsTheReference) {
-  check_kit(kit_, path_, model::DTypeChoice::kFloat32, float32_tolerance(false), kEveryCut);
+  for_each_isa(true, [&] {
+    check_kit(kit_, path_, model::DTypeChoice::kFloat32, float32_tolerance(false), kEveryCut);
+  });
 }
 
 TEST_P(TinyKit, BFloat16StaysWithinItsNoise) {
-  check_kit(kit_, path_, model::DTypeChoice::kBFloat16, bfloat16_tolerance(kit_), kEveryCut);
+  for_each_isa(true, [&] {
+    check_kit(kit_, path_, model::DTypeChoice::kBFloat16, bfloat16_tolerance(kit_), kEveryCut);
+  });
 }
 
 TEST_P(TinyKit, Float16StaysWithinItsNoise) {
-  check_kit(kit_, path_, model::DTypeChoice::kFloat16, float16_tolerance(kit_), kEveryCut);
+  for_each_isa(true, [&] {
+    check_kit(kit_, path_, model::DTypeChoice::kFloat16, float16_tolerance(kit_), kEveryCut);
+  });
 }
 
 TEST_P(TinyKit, AutoIsTheDTypeOfTheCheckpoint) {
@@ -394,26 +400,34 @@ class SmolLm2 : public testing::Test {
 TEST_F(SmolLm2, Float32IsTheReference) {
   const std::string path = path_from("OCTAVO_TEST_HF");
   if (path.empty()) GTEST_SKIP() << "OCTAVO_TEST_HF names no checkpoint";
-  check_kit(kit_, path, model::DTypeChoice::kFloat32, float32_tolerance(true), kOneCut);
+  for_each_isa(all_variants(), [&] {
+    check_kit(kit_, path, model::DTypeChoice::kFloat32, float32_tolerance(true), kOneCut);
+  });
 }
 
 TEST_F(SmolLm2, BFloat16StaysWithinItsNoise) {
   const std::string path = path_from("OCTAVO_TEST_HF");
   if (path.empty()) GTEST_SKIP() << "OCTAVO_TEST_HF names no checkpoint";
-  check_kit(kit_, path, model::DTypeChoice::kBFloat16, bfloat16_tolerance(kit_), kOneCut);
+  for_each_isa(all_variants(), [&] {
+    check_kit(kit_, path, model::DTypeChoice::kBFloat16, bfloat16_tolerance(kit_), kOneCut);
+  });
 }
 
 TEST_F(SmolLm2, GgufInFloat32DiffersByTheRoundingOfItsWeightsOnly) {
   const std::string path = path_from("OCTAVO_TEST_GGUF");
   if (path.empty()) GTEST_SKIP() << "OCTAVO_TEST_GGUF names no checkpoint";
   // The reference's weights are the GGUF's rounded to bfloat16.
-  check_kit(kit_, path, model::DTypeChoice::kFloat32, bfloat16_tolerance(kit_), kOneCut);
+  for_each_isa(all_variants(), [&] {
+    check_kit(kit_, path, model::DTypeChoice::kFloat32, bfloat16_tolerance(kit_), kOneCut);
+  });
 }
 
 TEST_F(SmolLm2, GgufInInt8StaysWithinTheNoiseOfBFloat16) {
   const std::string path = path_from("OCTAVO_TEST_GGUF");
   if (path.empty()) GTEST_SKIP() << "OCTAVO_TEST_GGUF names no checkpoint";
-  check_kit(kit_, path, model::DTypeChoice::kAuto, int8_tolerance(kit_), kOneCut);
+  for_each_isa(all_variants(), [&] {
+    check_kit(kit_, path, model::DTypeChoice::kAuto, int8_tolerance(kit_), kOneCut);
+  });
 }
 
 }  // namespace

@@ -155,5 +155,12 @@ TEST(AttentionWorkspace, CoversWhatIsTaken) {
   }
 }
 
+TEST(AttentionMask, WhatNoKernelHasIsRefused) {
+  Machine machine(1);
+  EXPECT_DEATH(attention(machine.context(), nullptr, 0, nullptr, 0, {}, {},
+                         {.mask = MaskKind::kBidirectional}),
+               "kCausal");
+}
+
 }  // namespace
 }  // namespace octavo::kernels

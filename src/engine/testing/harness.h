@@ -82,7 +82,8 @@ struct Harness {
         std::move(owned), std::make_unique<device::ThreadPool>(options.num_threads),
         std::make_unique<device::Workspace>());
     config::EngineConfig config = options.config;
-    if (config.model.seed == 0) config.model.seed = 7;
+    if (!config.model.user_specified_seed) config.model.seed = 7;
+    config.model.user_specified_seed = true;
     engine = std::make_unique<EngineCore>(config, info, std::move(runner).value(), clock, sink);
   }
 

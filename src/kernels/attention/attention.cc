@@ -226,6 +226,7 @@ void run_split(const KernelContext& ctx, const AttentionKernels& kernels, const 
 void attention(const KernelContext& ctx, float* out, int64_t out_stride, const float* q,
                int64_t q_stride, const KvLayer& layer, const AttentionBatch& batch,
                const AttentionParams& params) {
+  CHECK(params.mask == MaskKind::kCausal);
   CHECK_EQ(layer.head_dim % 2, 0);
   CHECK_EQ(batch.block_size % kPageTokens, 0);
   CHECK_EQ(params.num_heads % layer.num_kv_heads, 0);

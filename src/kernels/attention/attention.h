@@ -44,16 +44,23 @@ struct AttentionBatch {
   int64_t block_size = 16;
 };
 
+/// Which keys a query may see beside its window.
+enum class MaskKind {
+  kCausal,         // those up to its own position
+  kBidirectional,  // all of the sequence: encoders; no kernel has it yet
+};
+
 struct AttentionParams {
   int64_t num_heads = 0;
   float scale = 1.0f;
   int64_t sliding_window = 0;  // keys a query sees, itself included; 0 = all
   float softcap = 0.0f;        // tanh cap of the scores; 0 = none
+  MaskKind mask = MaskKind::kCausal;
 };
 
-/// Causal attention that reads K and V only from the cache, also for tokens of the same step (all
-/// of a layer's K and V are written first). Query row r of sequence s stands at absolute position
-/// seq_len - num_queries + r. Sums run over fixed ranges of absolute key position
+/// Attention (causal: CHECKed) that reads K and V only from the cache, also for tokens of the same
+/// step (all of a layer's K and V are written first). Query row r of sequence s stands at absolute
+/// position seq_len - num_queries + r. Sums run over fixed ranges of absolute key position
 /// (kAttentionChunk), merged in order, in prefill and decode alike: promise P1.
 ///   out, q  [num_tokens, num_heads, head_dim] f32, rows `out_stride` / `q_stride` apart
 void attention(const KernelContext& ctx, float* out, int64_t out_stride, const float* q,

@@ -25,11 +25,14 @@ enum class Target {
   kDownProj,
 };
 
+/// In place of a part: the tensor of the file holds all parts, stacked in their order.
+inline constexpr int kFused = -1;
+
 /// One row of a family's table of weight names: what a tensor of the file is part of. `{}` stands
 /// for the layer; ".weight" or ".bias" follows.
 struct WeightName {
   Target target;
-  int part;  // of the target, stacked in this order
+  int part;  // of the target, stacked in this order; or kFused
   std::string_view hf;
   std::string_view gguf;
 };

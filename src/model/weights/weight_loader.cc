@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace octavo::model {
 namespace {
@@ -26,8 +27,25 @@ Result<std::string> WeightLoader::tensor_name(Target target, int part, int64_t l
                                             context_.architecture.name, int(target), part)};
 }
 
+bool WeightLoader::is_fused(Target target) const {
+  return std::ranges::any_of(context_.architecture.weight_names, [&](const WeightName& row) {
+    return row.target == target && row.part == kFused;
+  });
+}
+
+std::vector<WeightLoader::FilePart> WeightLoader::file_parts(
+    Target target, const std::vector<int64_t>& part_rows) const {
+  if (is_fused(target)) {
+    return {{kFused, std::accumulate(part_rows.begin(), part_rows.end(), int64_t{0})}};
+  }
+  std::vector<FilePart> parts;
+  for (const int64_t num_rows : part_rows) parts.push_back({int(parts.size()), num_rows});
+  return parts;
+}
+
 std::vector<int32_t> WeightLoader::row_order(Target target, int part, int64_t num_rows) const {
-  const bool is_rotated = target == Target::kQkvProj && part < 2;
+  // A family whose GGUF files interleave has its q and k apart there.
+  const bool is_rotated = target == Target::kQkvProj && (part == 0 || part == 1);
   if (!context_.is_gguf || !context_.architecture.gguf_interleaves_rope || !is_rotated) return {};
   const int64_t head_dim = context_.config.head_dim;
   std::vector<int32_t> order(static_cast<size_t>(num_rows));
@@ -56,12 +74,11 @@ Result<Linear> WeightLoader::load_linear(Target target, int64_t layer,
                                          bool has_bias, Split split) {
   std::vector<SourceTensor> tensors;  // owns dummy data until it is packed
   std::vector<kernels::WeightPart> parts;
-  for (size_t i = 0; i < part_rows.size(); ++i) {
-    OCTAVO_TRY(const std::string name, tensor_name(target, int(i), layer, ".weight"));
-    const std::array<int64_t, 2> shape{part_rows[i], num_cols};
+  for (const auto& [part, num_rows] : file_parts(target, part_rows)) {
+    OCTAVO_TRY(const std::string name, tensor_name(target, part, layer, ".weight"));
+    const std::array<int64_t, 2> shape{num_rows, num_cols};
     OCTAVO_TRY(SourceTensor tensor, context_.source.take(name, shape, Fill::kRandom));
-    parts.push_back(
-        {tensor.data, tensor.format, part_rows[i], row_order(target, int(i), part_rows[i])});
+    parts.push_back({tensor.data, tensor.format, num_rows, row_order(target, part, num_rows)});
     tensors.push_back(std::move(tensor));
   }
   const auto packed_format = [&](size_t i) {
@@ -90,12 +107,12 @@ Result<Linear> WeightLoader::load_linear(Target target, int64_t layer,
 Result<std::vector<float>> WeightLoader::load_bias(Target target, int64_t layer,
                                                    const std::vector<int64_t>& part_rows) {
   std::vector<float> bias;
-  for (size_t i = 0; i < part_rows.size(); ++i) {
-    OCTAVO_TRY(const std::string name, tensor_name(target, int(i), layer, ".bias"));
-    const std::array<int64_t, 1> shape{part_rows[i]};
+  for (const auto& [part, num_rows] : file_parts(target, part_rows)) {
+    OCTAVO_TRY(const std::string name, tensor_name(target, part, layer, ".bias"));
+    const std::array<int64_t, 1> shape{num_rows};
     OCTAVO_TRY(const SourceTensor tensor, context_.source.take(name, shape, Fill::kRandom));
-    OCTAVO_TRY(const std::vector<float> stored, to_f32(tensor, part_rows[i], name));
-    const std::vector<int32_t> order = row_order(target, int(i), part_rows[i]);
+    OCTAVO_TRY(const std::vector<float> stored, to_f32(tensor, num_rows, name));
+    const std::vector<int32_t> order = row_order(target, part, num_rows);
     for (size_t row = 0; row < stored.size(); ++row) {
       bias.push_back(order.empty() ? stored[row] : stored[size_t(order[row])]);
     }

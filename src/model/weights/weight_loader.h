@@ -42,6 +42,14 @@ class WeightLoader {
  private:
   Result<std::string> tensor_name(Target target, int part, int64_t layer,
                                   std::string_view suffix) const;
+  /// Whether the family's files hold the parts of `target` in one tensor.
+  bool is_fused(Target target) const;
+  /// Parts as the files hold them: those of the model, or all of them in one (part kFused).
+  struct FilePart {
+    int part;
+    int64_t num_rows;
+  };
+  std::vector<FilePart> file_parts(Target target, const std::vector<int64_t>& part_rows) const;
   /// Order of rows that turns interleaved rotary pairs into halves; empty when they are.
   std::vector<int32_t> row_order(Target target, int part, int64_t num_rows) const;
   Result<std::vector<float>> load_bias(Target target, int64_t layer,
