@@ -279,8 +279,9 @@ void log_unknown_fields(const Fields& fields, Route route) {
   size_t num_unknown = 0;
   for (const auto& [name, value] : fields.all()) {
     if (std::binary_search(kKnown.begin(), kKnown.end(), name)) continue;
+    const std::string_view field = name;  // clang 14 captures no structured binding
     const bool unbuilt = std::any_of(kUnbuilt.begin(), kUnbuilt.end(),
-                                     [&](const UnbuiltField& f) { return f.name == name; });
+                                     [&](const UnbuiltField& f) { return f.name == field; });
     if (unbuilt || ++num_unknown > 10) continue;
     if (!names.empty()) names += ", ";
     names += shorten(name, 60);
