@@ -1,4 +1,5 @@
 find_package(GTest REQUIRED)
+add_custom_target(unit_tests)  # every binary with the label unit
 
 # octavo_test(name SOURCES... LINK targets...): one GoogleTest binary, one ctest entry.
 function(octavo_test name)
@@ -15,6 +16,9 @@ function(octavo_test name)
     set(ARG_LABEL unit)
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS ${ARG_LABEL})
+  if(ARG_LABEL STREQUAL "unit")
+    add_dependencies(unit_tests ${name})
+  endif()
 endfunction()
 
 foreach(room base config observability device kernels checkpoint model engine tokenizer
