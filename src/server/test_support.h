@@ -218,6 +218,7 @@ inline void fail(const openai::ApiContext&, openai::HttpRequest,
 }
 inline void block(const openai::ApiContext&, openai::HttpRequest,
                   std::shared_ptr<openai::Exchange> exchange) {
+  ++held->num_calls;
   held->released.wait();
   exchange->respond({});
 }
