@@ -1,3 +1,4 @@
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -7,6 +8,8 @@
 #include "cli/serve.h"
 
 int main(int argc, char** argv) {
+  // Before the first write: a log reader that has gone must not end the server.
+  std::signal(SIGPIPE, SIG_IGN);
   try {
     const std::vector<std::string> args(argv + (argc > 0 ? 1 : 0), argv + argc);
     return octavo::cli::run(args, {.environment = octavo::config::process_environment(),

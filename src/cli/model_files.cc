@@ -75,7 +75,7 @@ struct SamplingKey {
 };
 constexpr double kMaxCount = 2147483647.0;
 constexpr auto kSamplingKeys = std::to_array<SamplingKey>({
-    {"repetition_penalty", SamplingKey::Kind::kNumber, 0.0, 1e9, true},
+    {"repetition_penalty", SamplingKey::Kind::kNumber, 1e-6, 1e6, false},
     {"presence_penalty", SamplingKey::Kind::kNumber, -2.0, 2.0},
     {"frequency_penalty", SamplingKey::Kind::kNumber, -2.0, 2.0},
     {"temperature", SamplingKey::Kind::kNumber, 0.0, 2.0},

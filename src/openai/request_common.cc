@@ -218,6 +218,18 @@ Status fit_to_context(CommonRequest& request, Route route, int64_t num_prompt_to
                              max_tokens, request.sampling.min_tokens),
                  "min_tokens"};
   }
+  // min_tokens forbids the stop ids at first: something has to be left of what is allowed.
+  const auto& allowed = request.sampling.allowed_token_ids;
+  const auto& stops = request.sampling.stop_token_ids;
+  if (request.sampling.min_tokens > 0 && !allowed.empty() &&
+      std::all_of(allowed.begin(), allowed.end(), [&](engine::TokenId id) {
+        return std::find(stops.begin(), stops.end(), id) != stops.end();
+      })) {
+    return Error{Code::kInvalidArgument,
+                 "allowed_token_ids holds only stop_token_ids, which min_tokens forbids "
+                 "(parameter=allowed_token_ids)",
+                 "allowed_token_ids"};
+  }
   request.sampling.max_tokens =
       static_cast<int32_t>(std::min<int64_t>(max_tokens, std::numeric_limits<int32_t>::max()));
   return {};

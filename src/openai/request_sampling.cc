@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -42,11 +43,13 @@ void parse_penalties(const Fields& fields, const Fields* defaults, engine::Sampl
   penalty("presence_penalty", out.presence_penalty);
   penalty("frequency_penalty", out.frequency_penalty);
   const double repetition = value_or_default(fields, defaults, "repetition_penalty", 1.0);
-  // As a float, in which it is used: 1e-60 would be 0, 1e60 infinite.
-  out.repetition_penalty = static_cast<float>(repetition);
-  if (!(out.repetition_penalty > 0.0f) || !std::isfinite(out.repetition_penalty)) {
-    errors.range("repetition_penalty", "must be greater than 0", fmt::format("{}", repetition));
+  // The contract says greater than 0 and finite; beyond these bounds scaled logits leave the range
+  // of a float and no token could be chosen.
+  if (!(repetition >= 1e-6 && repetition <= 1e6)) {
+    errors.range("repetition_penalty", "must be greater than 0, and in [1e-6, 1e6]",
+                 fmt::format("{}", repetition));
   }
+  out.repetition_penalty = static_cast<float>(std::clamp(repetition, 1e-6, 1e6));
 }
 
 void parse_truncation(const Fields& fields, const Fields* defaults, engine::SamplingParams& out) {

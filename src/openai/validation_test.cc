@@ -61,6 +61,7 @@ TEST_F(Validation, RangesOfSharedFieldsNameTheField) {
       {R"("frequency_penalty":-2.5)", "frequency_penalty"},
       {R"("repetition_penalty":0)", "repetition_penalty"},
       {R"("repetition_penalty":1e300)", "repetition_penalty"},
+      {R"("repetition_penalty":1e-45)", "repetition_penalty"},
       {R"("min_p":2)", "min_p"},
       {R"("seed":1.5)", "body.seed", kSchema},
       {R"("seed":18446744073709551615)", "body.seed", kSchema},

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import os
 import re
 import signal
 import socket
@@ -9,7 +10,7 @@ import subprocess
 import time
 
 import pytest
-from helpers import Server, binary, default_model, wait_for
+from helpers import ROOT, Server, binary, default_model, wait_for
 from test_cases_i_load import LONG, open_request, running
 
 POOL = ("--kv-cache-memory-bytes", "192M", "--max-model-len", "1024")
@@ -205,3 +206,27 @@ def test_unix_socket(own_server, tmp_path):
         process.terminate()
         assert process.wait(timeout=15) == 0
     assert not path.exists()
+
+
+def test_a_log_reader_that_has_gone_does_not_end_the_start():
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    process = subprocess.Popen(
+        [binary(), "serve", str(ROOT / "tests/golden/llama"), "--port", "0",
+         "--num-gpu-blocks-override", "24"], stdout=subprocess.DEVNULL, stderr=write_end)
+    os.close(write_end)
+    try:
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1.5)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_request_whose_constraints_leave_no_token_is_the_clients_mistake(start_server):
+    server = start_server()
+    answer = server.post("/v1/completions", {
+        "prompt": "a", "max_tokens": 1, "min_tokens": 1, "allowed_token_ids": [5],
+        "stop_token_ids": [5]})
+    assert answer.status == 400
+    assert answer.json["error"]["param"] == "allowed_token_ids"
