@@ -121,10 +121,7 @@ class ChatTask final : public GenerationTask {
     }
     w.end_object();
     write_logprobs(w, delta);
-    w.key("finish_reason");
-    write_finish_reason(w, delta.finish_reason);
-    w.key("stop_reason");
-    write_stop_reason(w, delta.stop_reason);
+    write_finish(w, delta);
     w.key("token_ids");
     write_token_ids(w, common_.return_token_ids, delta.token_ids);
     w.key("routed_experts").null().key("weight_versions").null().end_object();

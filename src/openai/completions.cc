@@ -127,10 +127,7 @@ class CompletionTask final : public GenerationTask {
     w.begin_object().key("index").integer(static_cast<int64_t>(prompt) * common_.n + sample);
     w.key("text").string(common_.echo ? given.text + delta.text : delta.text);
     write_logprobs(w, prompt, choice, delta, common_.echo);
-    w.key("finish_reason");
-    write_finish_reason(w, delta.finish_reason);
-    w.key("stop_reason");
-    write_stop_reason(w, delta.stop_reason);
+    write_finish(w, delta);
     w.key("token_ids");
     write_token_ids(w, common_.return_token_ids, delta.token_ids);
     w.key("prompt_logprobs");
@@ -150,10 +147,7 @@ class CompletionTask final : public GenerationTask {
     w.key("index").integer(static_cast<int64_t>(prompt) * common_.n + delta.index);
     w.key("text").string(with_prompt ? given.text + delta.text : delta.text);
     write_logprobs(w, prompt, choice, delta, with_prompt);
-    w.key("finish_reason");
-    write_finish_reason(w, delta.finish_reason);
-    w.key("stop_reason");
-    write_stop_reason(w, delta.stop_reason);
+    write_finish(w, delta);
     w.key("prompt_token_ids");
     write_token_ids(w, first && common_.return_token_ids, given.ids);
     w.key("token_ids");

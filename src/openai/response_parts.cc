@@ -77,6 +77,13 @@ void write_stop_reason(JsonWriter& w, const engine::StopReason& reason) {
   }
 }
 
+void write_finish(JsonWriter& w, const frontend::Delta& delta) {
+  w.key("finish_reason");
+  write_finish_reason(w, delta.finish_reason);
+  w.key("stop_reason");
+  write_stop_reason(w, delta.stop_reason);
+}
+
 void write_token_ids(JsonWriter& w, bool asked, std::span<const engine::TokenId> ids) {
   if (!asked) {
     w.null();

@@ -31,6 +31,8 @@ void write_usage(JsonWriter& w, const Usage& usage, bool with_nulls);
 /// The finish reason's name, or null.
 void write_finish_reason(JsonWriter& w, const std::optional<engine::FinishReason>& reason);
 void write_stop_reason(JsonWriter& w, const engine::StopReason& reason);
+/// Both with their keys, where a choice always carries the two.
+void write_finish(JsonWriter& w, const frontend::Delta& delta);
 /// The ids, or null when they were not asked for.
 void write_token_ids(JsonWriter& w, bool asked, std::span<const engine::TokenId> ids);
 
