@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/roofs.h"
 #include "device/machine.h"
+#include "device/roofs.h"
 #include "kernels/attention/attention.h"
 #include "kernels/dispatch.h"
 #include "kernels/linear/linear.h"
@@ -36,9 +36,9 @@ double median_seconds(bool cpu_time, int repeats, F f) {
   f();
   std::vector<double> times;
   for (int i = 0; i < repeats; ++i) {
-    const double start = now(cpu_time);
+    const double start = device::now_seconds(cpu_time);
     f();
-    times.push_back(now(cpu_time) - start);
+    times.push_back(device::now_seconds(cpu_time) - start);
   }
   std::nth_element(times.begin(), times.begin() + repeats / 2, times.end());
   return times[static_cast<size_t>(repeats / 2)];
@@ -62,7 +62,7 @@ struct Bench {
   KernelContext context() { return {pool, workspace}; }
   device::ThreadPool pool;
   device::Workspace workspace;
-  Roofs roofs;
+  device::Roofs roofs;
 };
 
 void bench_linear(Bench& bench, WeightFormat format, Arithmetic arithmetic) {
@@ -221,7 +221,7 @@ int run(int argc, char** argv) {
   constexpr size_t kReadBytes = size_t{256} << 20;
   const device::Buffer buffer = device::Buffer::create(kReadBytes, true).value();
   std::memset(buffer.data(), 1, kReadBytes);
-  bench.roofs = measure_roofs(bench.pool, buffer.data(), kReadBytes);
+  bench.roofs = device::measure_roofs(bench.pool, buffer.data(), kReadBytes);
   std::printf("%s, %d threads; roofs: read %.1f GB/s, int8 %.0f GOP/s, bf16 %.0f GFLOP/s\n",
               std::string(name_of(current_isa())).c_str(), bench.pool.num_threads(),
               bench.roofs.read_gb_s, bench.roofs.int8_gop_s, bench.roofs.bf16_gflop_s);

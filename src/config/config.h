@@ -66,6 +66,7 @@ struct EngineConfig {
   /// Builds with OCTAVO_FAULT_HOOKS: "kill@N" or "stall@N" acts in step N (`OCTAVO_FAULT`). Empty =
   /// none; other builds refuse to start with one.
   std::string fault;
+  bool profile = false;  // OCTAVO_PROFILE: add up the time of each op, print it at the end
 };
 
 struct ServerConfig {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/profile.h"
 #include "model/batch_check.h"
 
 namespace octavo::model {
@@ -210,11 +211,17 @@ Status Decoder::forward(const kernels::KernelContext& ctx, const ForwardBatch& b
       batch.block_tables.data(),      batch.max_blocks_per_seq,     block_size_};
   const Step step{ctx,        *activations_,    attention, batch.slot_mapping.data(),
                   num_tokens, batch.logits_rows};
-  embedding_.forward(ctx, activations_->hidden, batch.token_ids.data(), num_tokens);
+  {
+    const kernels::OpTimer timer(ctx, kernels::Op::kEmbedding);
+    embedding_.forward(ctx, activations_->hidden, batch.token_ids.data(), num_tokens);
+  }
   rope_.prepare(ctx, activations_->cos_sin, batch.positions.data(), num_tokens);
   OCTAVO_TRY(run_layers(step));
   if (num_rows == 0) return {};
   final_norm_.forward(ctx, activations_->normed, activations_->hidden, num_rows);
+  const kernels::OpTimer timer(ctx, kernels::Op::kLmHead, [&] {
+    return kernels::work_of(lm_head_.matrix(embedding_), num_rows);
+  });
   lm_head_.forward(ctx, logits.data(), activations_->normed, num_rows, embedding_);
   return {};
 }

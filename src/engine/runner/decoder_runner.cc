@@ -1,12 +1,26 @@
 #include "engine/runner/decoder_runner.h"
 
 #include <algorithm>
+#include <cstring>
 #include <exception>
 #include <utility>
 
 #include "base/check.h"
+#include "base/log.h"
 
 namespace octavo::engine {
+namespace {
+
+Result<std::unique_ptr<kernels::StepProfile>> start_profile(device::ThreadPool& pool) {
+  constexpr size_t kReadBytes = size_t{128} << 20;  // beyond L2, about a small model's weights
+  OCTAVO_TRY(const device::Buffer buffer, device::Buffer::create(kReadBytes, true));
+  std::memset(buffer.data(), 1, kReadBytes);
+  return std::make_unique<kernels::StepProfile>(
+      device::measure_roofs(pool, buffer.data(), kReadBytes));
+}
+
+}  // namespace
+
 
 Result<std::unique_ptr<DecoderRunner>> DecoderRunner::create(
     const RunnerOptions& options, std::unique_ptr<model::Model> model,
@@ -14,8 +28,12 @@ Result<std::unique_ptr<DecoderRunner>> DecoderRunner::create(
   // Pages are taken when the first step of that many rows writes them.
   const auto count = static_cast<size_t>(options.max_logits_rows * model->info().vocab_size);
   OCTAVO_TRY(device::Buffer logits, device::Buffer::create(count * sizeof(float), false));
-  return std::unique_ptr<DecoderRunner>(new DecoderRunner(
+  std::unique_ptr<DecoderRunner> runner(new DecoderRunner(
       options, std::move(model), std::move(pool), std::move(workspace), std::move(logits)));
+  if (options.profile) {
+    OCTAVO_TRY(runner->profile_, start_profile(*runner->pool_));
+  }
+  return runner;
 }
 
 DecoderRunner::DecoderRunner(const RunnerOptions& options, std::unique_ptr<model::Model> model,
@@ -29,6 +47,11 @@ DecoderRunner::DecoderRunner(const RunnerOptions& options, std::unique_ptr<model
       logits_buffer_(std::move(logits)),
       logits_(logits_buffer_.as<float>()),
       scratch_(static_cast<size_t>(pool_->num_threads())) {}
+
+DecoderRunner::~DecoderRunner() {
+  if (!profile_) return;
+  for (const std::string& line : profile_->report()) log::info(log::Source::kEngineCore, "{}", line);
+}
 
 size_t DecoderRunner::buffer_bytes(int64_t max_logits_rows, int64_t vocab_size, int num_threads) {
   return static_cast<size_t>(max_logits_rows * vocab_size) * sizeof(float) +
@@ -66,11 +89,19 @@ Status DecoderRunner::collect(RunnerOutput& output) {
   output.results.resize(batch.sequences.size());
   if (batch.sequences.empty()) return {};
 
-  kernels::KernelContext ctx{*pool_, *workspace_};
+  kernels::KernelContext ctx{*pool_, *workspace_, profile_.get()};
   const auto num_rows = static_cast<int64_t>(rows_.size());
+  if (profile_) {
+    profile_->begin_step(static_cast<int64_t>(forward_batch_.token_ids.size()),
+                         static_cast<int64_t>(batch.sequences.size()));
+  }
   OCTAVO_TRY(
       model_->forward(ctx, forward_batch_, {logits_, static_cast<size_t>(num_rows * vocab_size_)}));
-  process_rows(output);
+  {
+    const kernels::OpTimer timer(ctx, kernels::Op::kSampling);
+    process_rows(output);
+  }
+  if (profile_) profile_->end_step();
   accept_results(batch, output);
   return {};
 }

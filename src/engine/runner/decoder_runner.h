@@ -8,6 +8,7 @@
 #include "device/thread_pool.h"
 #include "engine/runner/model_runner.h"
 #include "engine/sampling/sampler.h"
+#include "kernels/profile.h"
 #include "model/model.h"
 
 namespace octavo::engine {
@@ -16,6 +17,7 @@ struct RunnerOptions {
   int64_t block_size = 16;
   int64_t max_num_batched_tokens = 512;
   int64_t max_logits_rows = 128 + 64;
+  bool profile = false;  // keep a StepProfile and log it at the end
 };
 
 /// Runs a decoder: flattens a scheduled batch, asks the model for the logits it needs (one row per
@@ -28,6 +30,7 @@ class DecoderRunner final : public ModelRunner {
       const RunnerOptions& options, std::unique_ptr<model::Model> model,
       std::unique_ptr<device::ThreadPool> pool, std::unique_ptr<device::Workspace> workspace);
 
+  ~DecoderRunner() override;
   Status submit(const StepBatch& batch, std::span<const SequenceConstraint> constraints) override;
   Status collect(RunnerOutput& output) override;
   Status warm_up() override;
@@ -75,6 +78,7 @@ class DecoderRunner final : public ModelRunner {
   device::Buffer logits_buffer_;
   float* logits_;                        // [max_logits_rows, vocab_size], in the buffer
   std::vector<SamplerScratch> scratch_;  // one per thread
+  std::unique_ptr<kernels::StepProfile> profile_;
 };
 
 }  // namespace octavo::engine

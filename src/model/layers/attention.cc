@@ -34,30 +34,45 @@ size_t Attention::workspace_bytes(const StepLimits& limits) const {
 Status Attention::write_kv(const Step& step, const RotaryEmbedding& rope,
                            const kernels::KvLayer& cache) const {
   const Activations& act = step.activations;
-  OCTAVO_TRY(weights_.qkv_proj.forward(step.ctx, act.qkv, act.normed, step.num_tokens,
-                                       kernels::Epilogue::kStore));
-  float* q = act.qkv;
-  float* k = act.qkv + q_size_;
+  {
+    const auto timer =
+        weights_.qkv_proj.timer(step.ctx, kernels::Op::kQkvProj, step.num_tokens);
+    OCTAVO_TRY(weights_.qkv_proj.forward(step.ctx, act.qkv, act.normed, step.num_tokens,
+                                         kernels::Epilogue::kStore));
+  }
+  const float* k = act.qkv + q_size_;
   const float* v = k + num_kv_heads_ * head_dim_;
-  if (weights_.q_norm) {
-    weights_.q_norm->forward_heads(step.ctx, q, qkv_size_, step.num_tokens, params_.num_heads);
-  }
-  if (weights_.k_norm) {
-    weights_.k_norm->forward_heads(step.ctx, k, qkv_size_, step.num_tokens, num_kv_heads_);
-  }
-  // q and k heads lie side by side, so one call turns both.
-  rope.rotate(step.ctx, q, qkv_size_, act.cos_sin, step.num_tokens,
-              params_.num_heads + num_kv_heads_);
+  turn_heads(step, rope);
+  const kernels::OpTimer timer(step.ctx, kernels::Op::kKvWrite);
   kernels::kv_write(step.ctx, cache, k, v, qkv_size_, step.slot_mapping, step.num_tokens);
   return {};
 }
 
+void Attention::turn_heads(const Step& step, const RotaryEmbedding& rope) const {
+  const kernels::OpTimer timer(step.ctx, kernels::Op::kRope);
+  const Activations& act = step.activations;
+  float* q = act.qkv;
+  if (weights_.q_norm) {
+    weights_.q_norm->forward_heads(step.ctx, q, qkv_size_, step.num_tokens, params_.num_heads);
+  }
+  if (weights_.k_norm) {
+    weights_.k_norm->forward_heads(step.ctx, q + q_size_, qkv_size_, step.num_tokens, num_kv_heads_);
+  }
+  // q and k heads lie side by side, so one call turns both.
+  rope.rotate(step.ctx, q, qkv_size_, act.cos_sin, step.num_tokens,
+              params_.num_heads + num_kv_heads_);
+}
+
 void Attention::attend(const Step& step, const kernels::KvLayer& cache) const {
+  const kernels::OpTimer timer(step.ctx, kernels::Op::kAttention, [&] {
+    return kernels::work_of(cache, step.attention, params_);
+  });
   kernels::attention(step.ctx, step.activations.attention, q_size_, step.activations.qkv, qkv_size_,
                      cache, step.attention, params_);
 }
 
 Status Attention::project(const Step& step, int64_t num_rows) const {
+  const auto timer = weights_.o_proj.timer(step.ctx, kernels::Op::kOProj, num_rows);
   return weights_.o_proj.forward(step.ctx, step.activations.hidden, step.activations.attention,
                                  num_rows, kernels::Epilogue::kAdd);
 }

@@ -37,6 +37,9 @@ class Attention {
   Status project(const Step& step, int64_t num_rows) const;
 
  private:
+  /// Norms of the heads, then rope, on q and k in place.
+  void turn_heads(const Step& step, const RotaryEmbedding& rope) const;
+
   int64_t head_dim_;
   int64_t num_kv_heads_;
   int64_t qkv_size_;

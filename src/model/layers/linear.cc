@@ -28,6 +28,18 @@ size_t Linear::workspace_bytes(int64_t num_tokens) const {
   return most;
 }
 
+kernels::OpTimer Linear::timer(const kernels::KernelContext& ctx, kernels::Op op,
+                               int64_t num_tokens) const {
+  return {ctx, op, [&] {
+            kernels::OpWork sum;
+            for (const kernels::PackedMatrix& matrix : matrices_) {
+              const kernels::OpWork work = kernels::work_of(matrix, num_tokens);
+              sum = {sum.bytes + work.bytes, sum.ops + work.ops, work.unit};
+            }
+            return sum;
+          }};
+}
+
 Status Linear::forward(const kernels::KernelContext& ctx, float* out, const float* x,
                        int64_t num_tokens, kernels::Epilogue epilogue) const {
   if (num_tokens == 0) return {};

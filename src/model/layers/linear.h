@@ -5,6 +5,7 @@
 
 #include "base/result.h"
 #include "kernels/linear/linear.h"
+#include "kernels/profile.h"
 #include "model/communicator.h"
 
 namespace octavo::model {
@@ -34,6 +35,10 @@ class Linear {
 
   /// Scratch of `forward`, bytes.
   size_t workspace_bytes(int64_t num_tokens) const;
+
+  /// Adds the time until the end of its scope to `op`.
+  kernels::OpTimer timer(const kernels::KernelContext& ctx, kernels::Op op,
+                         int64_t num_tokens) const;
 
   ///   out  [num_tokens, num_rows()] contiguous;  x  [num_tokens, num_cols()] contiguous
   Status forward(const kernels::KernelContext& ctx, float* out, const float* x, int64_t num_tokens,

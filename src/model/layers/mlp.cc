@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/profile.h"
 #include "kernels/silu_and_mul/silu_and_mul.h"
 
 namespace octavo::model {
@@ -13,9 +14,16 @@ size_t Mlp::workspace_bytes(const StepLimits& limits) const {
 
 Status Mlp::forward(const Step& step, int64_t num_rows) const {
   const Activations& act = step.activations;
-  OCTAVO_TRY(gate_up_proj_.forward(step.ctx, act.gate_up, act.normed, num_rows,
-                                   kernels::Epilogue::kStore));
-  kernels::silu_and_mul(step.ctx, act.mlp, act.gate_up, num_rows, down_proj_.num_cols());
+  {
+    const auto timer = gate_up_proj_.timer(step.ctx, kernels::Op::kGateUpProj, num_rows);
+    OCTAVO_TRY(gate_up_proj_.forward(step.ctx, act.gate_up, act.normed, num_rows,
+                                     kernels::Epilogue::kStore));
+  }
+  {
+    const kernels::OpTimer timer(step.ctx, kernels::Op::kActivation);
+    kernels::silu_and_mul(step.ctx, act.mlp, act.gate_up, num_rows, down_proj_.num_cols());
+  }
+  const auto timer = down_proj_.timer(step.ctx, kernels::Op::kDownProj, num_rows);
   return down_proj_.forward(step.ctx, act.hidden, act.mlp, num_rows, kernels::Epilogue::kAdd);
 }
 
