@@ -1,7 +1,7 @@
 // Micro-benchmarks of the kernels on SmolLM2-135M's shapes, beside the machine's roofs measured in
 // the same run.
 //   bench_kernels [threads] [format ...]     formats: Q4_0 Q4_1 Q8_0 BF16 F16 F32, attention, pack,
-//   fork
+//   small, shapes; generic, avx2
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -104,6 +104,34 @@ void bench_linear(Bench& bench, WeightFormat format, Arithmetic arithmetic) {
   }
 }
 
+/// Each shape of a layer by itself, 512 rows: which one falls behind.
+void bench_shapes(Bench& bench, WeightFormat format) {
+  constexpr int64_t kTokens = 512;
+  std::vector<float> x(kTokens * 1536), out(kTokens * 3072);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 7919 % 1000) / 500 - 1;
+  for (const Shape& shape : kShapes) {
+    std::vector<PackedMatrix> matrices;
+    const auto rows = random_rows(format, shape.rows, shape.cols);
+    const WeightPart part{rows.data(), format, shape.rows};
+    for (int layer = 0; layer < kLayers; ++layer) {
+      matrices.push_back(
+          PackedMatrix::create(bench.context(), {&part, 1}, shape.cols, format, Arithmetic::kNative)
+              .value());
+    }
+    const double seconds = median_seconds(bench.cpu_time(), 5, [&] {
+      for (const PackedMatrix& m : matrices) {
+        linear(bench.context(), out.data(), m.num_rows(), x.data(), m.num_cols(), kTokens, m,
+               nullptr, Epilogue::kStore);
+      }
+    });
+    const double gop_s =
+        2.0 * kLayers * static_cast<double>(shape.rows * shape.cols * kTokens) / 1e9 / seconds;
+    std::printf("linear %-5s [%ld, %ld] M=%ld %8.3f ms  %7.1f GOP/s\n",
+                std::string(name_of(format)).c_str(), static_cast<long>(shape.rows),
+                static_cast<long>(shape.cols), static_cast<long>(kTokens), seconds * 1e3, gop_s);
+  }
+}
+
 /// 30 layers of SmolLM2's cache (9 heads, 3 kv heads of 64), blocks in random order.
 void bench_attention(Bench& bench) {
   constexpr int64_t kHeads = 9, kKvHeads = 3, kDim = 64;
@@ -182,7 +210,7 @@ void bench_small(Bench& bench) {
     });
     const double silu = median_seconds(bench.cpu_time(), 5, [&] {
       for (int i = 0; i < repeats; ++i) {
-        silu_and_mul(bench.context(), out.data(), x.data(), rows, 1536);
+        silu_and_mul(out.data(), x.data(), x.data() + rows * 1536, rows * 1536);
       }
     });
     std::printf("rows %ld: rms_norm 576 %.2f us, silu_and_mul 1536 %.2f us\n",
@@ -229,6 +257,7 @@ int run(int argc, char** argv) {
                                     WeightFormat::kBF16, WeightFormat::kF16, WeightFormat::kF32}) {
     if (!wanted(name_of(format))) continue;
     bench_linear(bench, format, Arithmetic::kNative);
+    if (wanted("shapes")) bench_shapes(bench, format);
     if (wanted("f32") && format != WeightFormat::kF32) {
       bench_linear(bench, format, Arithmetic::kF32);
     }

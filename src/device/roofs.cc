@@ -13,43 +13,44 @@ constexpr int kInner = 20000;
 #if defined(__x86_64__)
 // In assembler: compilers hoist and reorder what a peak test is made of. 12 independent chains
 // cover the latency of two pipes; no flags are needed for these instructions in asm.
-#define OCTAVO_TWELVE(op, r)                                                           \
-  op " %%" r "13, %%" r "12, %%" r "0\n" op " %%" r "13, %%" r "12, %%" r "1\n" op     \
-     " %%" r "13, %%" r "12, %%" r "2\n" op " %%" r "13, %%" r "12, %%" r "3\n" op     \
-     " %%" r "13, %%" r "12, %%" r "4\n" op " %%" r "13, %%" r "12, %%" r "5\n" op     \
-     " %%" r "13, %%" r "12, %%" r "6\n" op " %%" r "13, %%" r "12, %%" r "7\n" op     \
-     " %%" r "13, %%" r "12, %%" r "8\n" op " %%" r "13, %%" r "12, %%" r "9\n" op     \
-     " %%" r "13, %%" r "12, %%" r "10\n" op " %%" r "13, %%" r "12, %%" r "11\n"
+#define OCTAVO_TWELVE(op, r)                                                                  \
+  op " %%" r "13, %%" r "12, %%" r "0\n" op " %%" r "13, %%" r "12, %%" r "1\n" op " %%" r    \
+     "13, %%" r "12, %%" r "2\n" op " %%" r "13, %%" r "12, %%" r "3\n" op " %%" r "13, %%" r \
+     "12, %%" r "4\n" op " %%" r "13, %%" r "12, %%" r "5\n" op " %%" r "13, %%" r "12, %%" r \
+     "6\n" op " %%" r "13, %%" r "12, %%" r "7\n" op " %%" r "13, %%" r "12, %%" r "8\n" op   \
+     " %%" r "13, %%" r "12, %%" r "9\n" op " %%" r "13, %%" r "12, %%" r "10\n" op " %%" r   \
+     "13, %%" r "12, %%" r "11\n"
 #define OCTAVO_CLOBBERS                                                                    \
   "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", \
       "xmm11", "xmm12", "xmm13"
 // Zeroed first: a stale subnormal would cost Intel's FMA a hundred cycles.
-#define OCTAVO_ZERO(r)                                                                     \
-  "vpxor %%xmm12, %%xmm12, %%xmm12\nvpxor %%xmm13, %%xmm13, %%xmm13\n"                     \
+#define OCTAVO_ZERO(r)                                                                         \
+  "vpxor %%xmm12, %%xmm12, %%xmm12\nvpxor %%xmm13, %%xmm13, %%xmm13\n"                         \
   "vpxor %%xmm0, %%xmm0, %%xmm0\nvpxor %%xmm1, %%xmm1, %%xmm1\nvpxor %%xmm2, %%xmm2, %%xmm2\n" \
   "vpxor %%xmm3, %%xmm3, %%xmm3\nvpxor %%xmm4, %%xmm4, %%xmm4\nvpxor %%xmm5, %%xmm5, %%xmm5\n" \
   "vpxor %%xmm6, %%xmm6, %%xmm6\nvpxor %%xmm7, %%xmm7, %%xmm7\nvpxor %%xmm8, %%xmm8, %%xmm8\n" \
-  "vpxor %%xmm9, %%xmm9, %%xmm9\nvpxor %%xmm10, %%xmm10, %%xmm10\n"                        \
+  "vpxor %%xmm9, %%xmm9, %%xmm9\nvpxor %%xmm10, %%xmm10, %%xmm10\n"                            \
   "vpxor %%xmm11, %%xmm11, %%xmm11\n"
 
 void spin_int8() {
-  asm volatile(OCTAVO_ZERO() ::: OCTAVO_CLOBBERS);
-  for (int i = 0; i < kInner; ++i) asm volatile(OCTAVO_TWELVE("vpdpbusd", "zmm")::: OCTAVO_CLOBBERS);
+  asm volatile(OCTAVO_ZERO()::: OCTAVO_CLOBBERS);
+  for (int i = 0; i < kInner; ++i)
+    asm volatile(OCTAVO_TWELVE("vpdpbusd", "zmm")::: OCTAVO_CLOBBERS);
 }
 void spin_bf16() {
-  asm volatile(OCTAVO_ZERO() ::: OCTAVO_CLOBBERS);
+  asm volatile(OCTAVO_ZERO()::: OCTAVO_CLOBBERS);
   for (int i = 0; i < kInner; ++i) {
     asm volatile(OCTAVO_TWELVE("vdpbf16ps", "zmm")::: OCTAVO_CLOBBERS);
   }
 }
 void spin_f32_512() {
-  asm volatile(OCTAVO_ZERO() ::: OCTAVO_CLOBBERS);
+  asm volatile(OCTAVO_ZERO()::: OCTAVO_CLOBBERS);
   for (int i = 0; i < kInner; ++i) {
     asm volatile(OCTAVO_TWELVE("vfmadd213ps", "zmm")::: OCTAVO_CLOBBERS);
   }
 }
 void spin_f32_256() {
-  asm volatile(OCTAVO_ZERO() ::: OCTAVO_CLOBBERS);
+  asm volatile(OCTAVO_ZERO()::: OCTAVO_CLOBBERS);
   for (int i = 0; i < kInner; ++i) {
     asm volatile(OCTAVO_TWELVE("vfmadd213ps", "ymm")::: OCTAVO_CLOBBERS);
   }

@@ -19,7 +19,7 @@ double percent(double part, double whole) { return whole > 0 ? 100 * part / whol
 
 std::string_view name_of(Op op) {
   constexpr std::string_view kNames[kNumOps] = {
-      "embedding", "norm",        "qkv_proj",   "rope",      "kv_write", "attention",
+      "embedding", "norm",         "qkv_proj",   "rope",      "kv_write", "attention",
       "o_proj",    "gate_up_proj", "activation", "down_proj", "lm_head",  "sampling"};
   return kNames[static_cast<size_t>(op)];
 }
@@ -79,8 +79,8 @@ double StepProfile::least_seconds(const OpWork& work) const {
   // Where FMAs on widened values are faster than the bf16 dot, they are the roof.
   const double bf16 = std::max(roofs_.bf16_gflop_s, roofs_.f32_gflop_s);
   const double rate = work.unit == OpWork::Unit::kInt8 && roofs_.int8_gop_s > 0 ? roofs_.int8_gop_s
-                      : work.unit == OpWork::Unit::kF32                       ? roofs_.f32_gflop_s
-                                                                              : bf16;
+                      : work.unit == OpWork::Unit::kF32                         ? roofs_.f32_gflop_s
+                                                                                : bf16;
   const double reading = roofs_.read_gb_s > 0 ? work.bytes / 1e9 / roofs_.read_gb_s : 0;
   const double arithmetic = rate > 0 ? work.ops / 1e9 / rate : 0;
   return std::max(reading, arithmetic);
@@ -96,10 +96,10 @@ void StepProfile::add(Op op, double seconds, const OpWork& work) {
 
 std::vector<std::string> StepProfile::report() const {
   std::vector<std::string> lines;
-  lines.push_back(format("Step profile; roofs: read %.1f GB/s, f32 %.0f GFLOP/s, bf16 dot %.0f "
-                         "GFLOP/s, int8 %.0f GOP/s",
-                         roofs_.read_gb_s, roofs_.f32_gflop_s, roofs_.bf16_gflop_s,
-                         roofs_.int8_gop_s));
+  lines.push_back(
+      format("Step profile; roofs: read %.1f GB/s, f32 %.0f GFLOP/s, bf16 dot %.0f "
+             "GFLOP/s, int8 %.0f GOP/s",
+             roofs_.read_gb_s, roofs_.f32_gflop_s, roofs_.bf16_gflop_s, roofs_.int8_gop_s));
   report_phase(prefill_, "prefill", lines);
   report_phase(decode_, "decode", lines);
   if (num_gaps_ > 0) {
@@ -124,18 +124,18 @@ void StepProfile::report_phase(const Phase& phase, std::string_view name,
     known += total.seconds;
     least += total.least_seconds;
     if (total.seconds <= 0) continue;
-    out.push_back(format("  %-12s %5.1f %%  %9.1f us a step  %6.1f GB/s  %7.1f GOP/s  %3.0f %% of "
-                         "the roof",
-                         std::string(name_of(static_cast<Op>(i))).c_str(),
-                         percent(total.seconds, phase.seconds), total.seconds * 1e6 / steps,
-                         total.work.bytes / 1e9 / total.seconds,
-                         total.work.ops / 1e9 / total.seconds,
-                         percent(total.least_seconds, total.seconds)));
+    out.push_back(format(
+        "  %-12s %5.1f %%  %9.1f us a step  %6.1f GB/s  %7.1f GOP/s  %3.0f %% of "
+        "the roof",
+        std::string(name_of(static_cast<Op>(i))).c_str(), percent(total.seconds, phase.seconds),
+        total.seconds * 1e6 / steps, total.work.bytes / 1e9 / total.seconds,
+        total.work.ops / 1e9 / total.seconds, percent(total.least_seconds, total.seconds)));
   }
   out.push_back(format("  %-12s %5.1f %%  %9.1f us a step", "rest",
                        percent(phase.seconds - known, phase.seconds),
                        (phase.seconds - known) * 1e6 / steps));
-  out.push_back(format("  %-12s %3.0f %% of the roof", "whole step", percent(least, phase.seconds)));
+  out.push_back(
+      format("  %-12s %3.0f %% of the roof", "whole step", percent(least, phase.seconds)));
 }
 
 }  // namespace octavo::kernels

@@ -95,8 +95,7 @@ class OpTimer {
     work_ = work();
     start_ = std::chrono::steady_clock::now();
   }
-  OpTimer(const KernelContext& ctx, Op op)
-      : OpTimer(ctx, op, [] { return OpWork{}; }) {}
+  OpTimer(const KernelContext& ctx, Op op) : OpTimer(ctx, op, [] { return OpWork{}; }) {}
   ~OpTimer() {
     if (profile_ == nullptr) return;
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start_;

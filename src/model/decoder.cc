@@ -168,7 +168,7 @@ Status Decoder::restore_block(int32_t block, std::span<const std::byte> in) {
 }
 
 size_t Decoder::workspace_bytes(const StepLimits& limits) const {
-  size_t most = lm_head_.workspace_bytes(embedding_, limits.num_logits_rows);
+  size_t most = lm_head_.workspace_bytes(embedding_, limits.num_logits_rows, limits.num_threads);
   for (const DecoderLayer& layer : layers_) most = std::max(most, layer.workspace_bytes(limits));
   return most;
 }

@@ -21,7 +21,6 @@ Result<std::unique_ptr<kernels::StepProfile>> start_profile(device::ThreadPool& 
 
 }  // namespace
 
-
 Result<std::unique_ptr<DecoderRunner>> DecoderRunner::create(
     const RunnerOptions& options, std::unique_ptr<model::Model> model,
     std::unique_ptr<device::ThreadPool> pool, std::unique_ptr<device::Workspace> workspace) {
@@ -50,7 +49,8 @@ DecoderRunner::DecoderRunner(const RunnerOptions& options, std::unique_ptr<model
 
 DecoderRunner::~DecoderRunner() {
   if (!profile_) return;
-  for (const std::string& line : profile_->report()) log::info(log::Source::kEngineCore, "{}", line);
+  for (const std::string& line : profile_->report())
+    log::info(log::Source::kEngineCore, "{}", line);
 }
 
 size_t DecoderRunner::buffer_bytes(int64_t max_logits_rows, int64_t vocab_size, int num_threads) {

@@ -25,8 +25,8 @@ size_t Attention::size_bytes() const {
 
 size_t Attention::workspace_bytes(const StepLimits& limits) const {
   return std::max(
-      {weights_.qkv_proj.workspace_bytes(limits.num_tokens),
-       weights_.o_proj.workspace_bytes(limits.num_tokens),
+      {weights_.qkv_proj.workspace_bytes(limits.num_tokens, limits.num_threads),
+       weights_.o_proj.workspace_bytes(limits.num_tokens, limits.num_threads),
        kernels::attention_workspace_bytes(limits.num_tokens, params_.num_heads, head_dim_,
                                           limits.max_model_len, limits.num_threads)});
 }
@@ -35,8 +35,7 @@ Status Attention::write_kv(const Step& step, const RotaryEmbedding& rope,
                            const kernels::KvLayer& cache) const {
   const Activations& act = step.activations;
   {
-    const auto timer =
-        weights_.qkv_proj.timer(step.ctx, kernels::Op::kQkvProj, step.num_tokens);
+    const auto timer = weights_.qkv_proj.timer(step.ctx, kernels::Op::kQkvProj, step.num_tokens);
     OCTAVO_TRY(weights_.qkv_proj.forward(step.ctx, act.qkv, act.normed, step.num_tokens,
                                          kernels::Epilogue::kStore));
   }
@@ -56,7 +55,8 @@ void Attention::turn_heads(const Step& step, const RotaryEmbedding& rope) const 
     weights_.q_norm->forward_heads(step.ctx, q, qkv_size_, step.num_tokens, params_.num_heads);
   }
   if (weights_.k_norm) {
-    weights_.k_norm->forward_heads(step.ctx, q + q_size_, qkv_size_, step.num_tokens, num_kv_heads_);
+    weights_.k_norm->forward_heads(step.ctx, q + q_size_, qkv_size_, step.num_tokens,
+                                   num_kv_heads_);
   }
   // q and k heads lie side by side, so one call turns both.
   rope.rotate(step.ctx, q, qkv_size_, act.cos_sin, step.num_tokens,
@@ -64,9 +64,8 @@ void Attention::turn_heads(const Step& step, const RotaryEmbedding& rope) const 
 }
 
 void Attention::attend(const Step& step, const kernels::KvLayer& cache) const {
-  const kernels::OpTimer timer(step.ctx, kernels::Op::kAttention, [&] {
-    return kernels::work_of(cache, step.attention, params_);
-  });
+  const kernels::OpTimer timer(step.ctx, kernels::Op::kAttention,
+                               [&] { return kernels::work_of(cache, step.attention, params_); });
   kernels::attention(step.ctx, step.activations.attention, q_size_, step.activations.qkv, qkv_size_,
                      cache, step.attention, params_);
 }

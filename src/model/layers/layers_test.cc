@@ -35,7 +35,7 @@ TEST(Linear, StacksMatricesSideBySideWithTheirBias) {
   matrices.push_back(pack(kernels, b, 3));
   const Linear linear(std::move(matrices), bias, {});
   EXPECT_EQ(linear.num_rows(), 8);
-  kernels.workspace.reserve(linear.workspace_bytes(2)).value();
+  kernels.workspace.reserve(linear.workspace_bytes(2, 1)).value();
   std::vector<float> out(2 * 8, 100.0f);
   linear.forward(kernels.ctx, out.data(), x.data(), 2, kernels::Epilogue::kStore).value();
   for (int64_t token = 0; token < 2; ++token) {
@@ -77,7 +77,7 @@ TEST(Linear, SplitByInputsSumsOverRanksAndAddsTheResidualOnce) {
     std::vector<kernels::PackedMatrix> matrices;
     matrices.push_back(pack(kernels, weight, 4));
     const Linear linear(std::move(matrices), {}, {Split::kInputs, &ranks});
-    kernels.workspace.reserve(linear.workspace_bytes(1)).value();
+    kernels.workspace.reserve(linear.workspace_bytes(1, 1)).value();
     std::vector<float> out = {1, 1, 1, 1};
     linear.forward(kernels.ctx, out.data(), x.data(), 1, kernels::Epilogue::kAdd).value();
     for (size_t row = 0; row < 4; ++row) {
@@ -126,7 +126,7 @@ TEST(Mlp, AddsTheGatedProductToTheResidual) {
     return Linear(std::move(matrices), {}, {});
   };
   const Mlp mlp(linear(gate_up, 128), linear(down, 32));
-  const StepLimits limits{1, 1, 1, 16};
+  const StepLimits limits{1, 1, 1, 16, kernels.ctx.pool.num_threads()};
   kernels.workspace.reserve(mlp.workspace_bytes(limits)).value();
   const Activations act = Activations::create(config, limits).value();
   const std::vector<float> x = test_values(3, 32, 1, 0);
@@ -149,7 +149,7 @@ TEST(LmHead, TiedUsesTheEmbeddingTable) {
   const std::vector<float> table = test_values(1, 6 * 32, 1, 0);
   const Embedding embedding(pack(kernels, table, 6));
   const LmHead head;
-  kernels.workspace.reserve(head.workspace_bytes(embedding, 1)).value();
+  kernels.workspace.reserve(head.workspace_bytes(embedding, 1, 1)).value();
   std::vector<float> x(32), logits(6);
   const int32_t id = 4;
   embedding.forward(kernels.ctx, x.data(), &id, 1);

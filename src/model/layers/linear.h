@@ -33,8 +33,10 @@ class Linear {
   size_t size_bytes() const;
   const std::vector<kernels::PackedMatrix>& matrices() const { return matrices_; }
 
+  const std::vector<float>& bias() const { return bias_; }
+
   /// Scratch of `forward`, bytes.
-  size_t workspace_bytes(int64_t num_tokens) const;
+  size_t workspace_bytes(int64_t num_tokens, int num_threads) const;
 
   /// Adds the time until the end of its scope to `op`.
   kernels::OpTimer timer(const kernels::KernelContext& ctx, kernels::Op op,
@@ -44,7 +46,16 @@ class Linear {
   Status forward(const kernels::KernelContext& ctx, float* out, const float* x, int64_t num_tokens,
                  kernels::Epilogue epilogue) const;
 
+  /// The same with rows that another op left as `matrices().front()`, the only one, reads them.
+  Status forward_prepared(const kernels::KernelContext& ctx, float* out, const std::byte* x,
+                          int64_t num_tokens, kernels::Epilogue epilogue) const;
+
  private:
+  bool is_summed() const;
+  /// The residual and the bias must enter a sum over ranks once: rank 0 brings them.
+  bool brings_residual() const;
+  Status sum(float* out, int64_t num_tokens) const;
+
   std::vector<kernels::PackedMatrix> matrices_;
   std::vector<float> bias_;
   LinearPlacement placement_;

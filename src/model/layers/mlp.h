@@ -1,11 +1,13 @@
 #pragma once
 
+#include "kernels/linear/gated_linear.h"
 #include "model/layers/linear.h"
 #include "model/layers/step.h"
 
 namespace octavo::model {
 
-/// Gated MLP: hidden += down(silu(gate(x)) * up(x)).
+/// Gated MLP: hidden += down(silu(gate(x)) * up(x)). gate_up_proj holds gate above up, in one
+/// matrix if that leaves up at a panel's first row; down_proj is one matrix.
 class Mlp {
  public:
   Mlp(Linear gate_up_proj, Linear down_proj)

@@ -87,7 +87,10 @@ Result<Linear> WeightLoader::load_linear(Target target, int64_t layer,
   std::vector<kernels::PackedMatrix> matrices;
   for (size_t begin = 0; begin < parts.size();) {
     size_t end = begin + 1;
-    while (end < parts.size() && packed_format(end) == packed_format(begin)) ++end;
+    // Up must begin where a panel of rows does.
+    const bool may_join =
+        target != Target::kGateUpProj || parts[begin].num_rows % kernels::kRowAlignment == 0;
+    while (may_join && end < parts.size() && packed_format(end) == packed_format(begin)) ++end;
     OCTAVO_TRY(
         kernels::PackedMatrix matrix,
         kernels::PackedMatrix::create(kernels_, std::span(parts).subspan(begin, end - begin),
