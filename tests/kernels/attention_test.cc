@@ -1,6 +1,7 @@
 #include "kernels/attention/attention.h"
 
 #include "attention_cases.h"
+#include "kernels/linear/convert.h"
 
 namespace octavo::kernels {
 namespace {
@@ -119,7 +120,73 @@ TEST_P(Attention, PrefillChunksAndDecodeAgreeBitForBit) {
   }
 }
 
-TEST(KvWrite, ClearsAPageWithItsFirstToken) {
+class KvWrite : public WithVariant {};
+INSTANTIATE_TEST_SUITE_P(Variant, KvWrite, testing::ValuesIn(runnable_variants()), variant_name);
+
+/// Element (dim, token) of a page, as it was rounded, widened.
+float cached(const std::byte* page, device::DType dtype, bool is_value, int64_t head_dim,
+             int64_t dim, int64_t token) {
+  if (dtype == device::DType::kF32) {
+    const int64_t at = is_value ? token * head_dim + dim : dim * 16 + token;
+    return load_element(WeightFormat::kF32, page, at);
+  }
+  const int64_t at = is_value ? (token / 2 * head_dim + dim) * 2 + token % 2
+                              : (dim / 2 * 16 + token) * 2 + dim % 2;
+  return load_element(dtype == device::DType::kF16 ? WeightFormat::kF16 : WeightFormat::kBF16, page,
+                      at);
+}
+
+float rounded(device::DType dtype, float x) {
+  if (dtype == device::DType::kF32) return x;
+  return dtype == device::DType::kF16 ? float_from_f16(f16_from_float(x))
+                                      : float_from_bf16(bf16_from_float(x));
+}
+
+TEST_P(KvWrite, PutsEveryTokenIntoItsPlaceWhateverTheThreads) {
+  constexpr int64_t kHeads = 3, kPages = 20;
+  for (const device::DType dtype : kDTypes) {
+    for (const int64_t head_dim : {2, 14, 16, 18, 64}) {
+      Machine machine(3);
+      const size_t head_bytes = kv_page_bytes(dtype, 1, head_dim);
+      std::vector<std::byte> cache(kPages * kHeads * head_bytes, std::byte{0xff});
+      const KvLayer layer{cache.data(), dtype, kPages, kHeads, head_dim};
+      // Sequences of 150, 1 and 60 tokens on scattered pages, the last from the middle of a page
+      // on.
+      std::vector<int64_t> slots;
+      for (int64_t i = 0; i < 150; ++i) slots.push_back((19 - i / 16) * 16 + i % 16);
+      slots.push_back(3 * 16);
+      for (int64_t i = 7; i < 67; ++i) slots.push_back((4 + i / 16) * 16 + i % 16);
+      const auto num_tokens = static_cast<int64_t>(slots.size());
+      Numbers numbers(5);
+      const int64_t stride = kHeads * head_dim + 5;
+      Misaligned k(numbers.values(static_cast<size_t>(num_tokens * stride), 300.0f));
+      Misaligned v(numbers.values(static_cast<size_t>(num_tokens * stride)));
+      const float special[] = {70000.0f, -std::numeric_limits<float>::infinity(), 3e-6f, -0.0f};
+      std::copy(std::begin(special), std::begin(special) + 2, k.data());
+      std::copy(std::begin(special), std::begin(special) + 2, v.data());
+      std::copy(std::begin(special) + 2, std::end(special), k.data() + head_dim);
+      kv_write(machine.context(), layer, k.data(), v.data(), stride, slots.data(), num_tokens);
+      for (int64_t t = 0; t < num_tokens; ++t) {
+        for (int64_t h = 0; h < kHeads; ++h) {
+          const auto page = static_cast<size_t>(slots[static_cast<size_t>(t)] / 16 * kHeads + h);
+          const std::byte* const keys = cache.data() + page * head_bytes;
+          for (int64_t d = 0; d < head_dim; ++d) {
+            const int64_t token = slots[static_cast<size_t>(t)] % 16;
+            const int64_t from = t * stride + h * head_dim + d;
+            ASSERT_TRUE(same_bits(cached(keys, dtype, false, head_dim, d, token),
+                                  rounded(dtype, k.data()[from])))
+                << "K " << t << " " << h << " " << d;
+            ASSERT_TRUE(same_bits(cached(keys + head_bytes / 2, dtype, true, head_dim, d, token),
+                                  rounded(dtype, v.data()[from])))
+                << "V " << t << " " << h << " " << d;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(KvWrite, ClearsAPageWithItsFirstToken) {
   Machine machine(1);
   for (const device::DType dtype : kDTypes) {
     const size_t bytes = kv_page_bytes(dtype, 2, 8);

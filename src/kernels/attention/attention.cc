@@ -223,6 +223,10 @@ void run_split(const KernelContext& ctx, const AttentionKernels& kernels, const 
 
 }  // namespace
 
+const AttentionKernels& attention_kernels_of(device::DType dtype) {
+  return pick(kAttention)[static_cast<size_t>(dtype)];
+}
+
 void attention(const KernelContext& ctx, float* out, int64_t out_stride, const float* q,
                int64_t q_stride, const KvLayer& layer, const AttentionBatch& batch,
                const AttentionParams& params) {
@@ -245,7 +249,7 @@ void attention(const KernelContext& ctx, float* out, int64_t out_stride, const f
   call.out = out;
   call.out_stride = out_stride;
 
-  const AttentionKernels& kernels = pick(kAttention)[static_cast<size_t>(layer.dtype)];
+  const AttentionKernels& kernels = attention_kernels_of(layer.dtype);
   const Plan plan(batch, params, layer);
   const int num_threads = ctx.pool.num_threads();
   // A task of the split form has one query: its parts stay small.

@@ -403,10 +403,5 @@ void finish_rows(const AttentionCall& call, const AttentionTile& tile,
   }
 }
 
-template <class S, class T>
-constexpr AttentionKernels attention_kernels() {
-  return {load_queries<S, T>, run_chunk<S, T>, merge_states<S>, finish_rows<S>};
-}
-
 }  // namespace
 }  // namespace octavo::kernels

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "device/dtype.h"
+
 // What attention.cc hands to the variants: plain data, safe to include where ISA flags are set.
 
 namespace octavo::kernels {
@@ -67,7 +69,13 @@ struct AttentionKernels {
                 const AttentionState& chunk);
   /// out = o / l.
   void (*finish)(const AttentionCall&, const AttentionTile&, const AttentionState& state);
+  /// K and V of one token and head into place `offset` of their page.
+  void (*write_token)(std::byte* k_page, std::byte* v_page, int64_t offset, const float* k,
+                      const float* v, int64_t head_dim);
 };
+
+/// The chosen variant, of a cache of `dtype`.
+const AttentionKernels& attention_kernels_of(device::DType dtype);
 
 /// Index order: DType's (f32, f16, bf16).
 namespace generic {

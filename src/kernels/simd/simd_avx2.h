@@ -130,6 +130,10 @@ struct SimdAvx2 {
             _mm256_blendv_epi8(rounded.b, nan.b, _mm256_castps_si256(is_nan_b))};
   }
   OCTAVO_SIMD F round_bf16(F x) { return as_f(sll<16>(bf16_bits(x))); }
+  OCTAVO_SIMD I f16_bits(F x) {
+    return {_mm256_cvtepu16_epi32(_mm256_cvtps_ph(x.a, _MM_FROUND_TO_NEAREST_INT)),
+            _mm256_cvtepu16_epi32(_mm256_cvtps_ph(x.b, _MM_FROUND_TO_NEAREST_INT))};
+  }
   OCTAVO_SIMD F round_f16(F x) {
     return {_mm256_cvtph_ps(_mm256_cvtps_ph(x.a, _MM_FROUND_TO_NEAREST_INT)),
             _mm256_cvtph_ps(_mm256_cvtps_ph(x.b, _MM_FROUND_TO_NEAREST_INT))};
