@@ -8,7 +8,7 @@
 #include <vector>
 
 // Plain data that the flag table (config/flags.cc) fills. Names are vLLM's; unset means: resolved
-// later, by the rule of contract/cli.md.
+// later, by the rule that docs/reference/flags.md states.
 
 namespace octavo::config {
 

@@ -16,8 +16,8 @@ using TokenId = int32_t;
 /// a string that only frontend and openai know.
 using RequestId = Id<struct RequestTag, int64_t>;
 
-/// How to choose tokens. Every value has been checked by `openai/` (ranges of contract/http-api.md
-/// section 4); nothing here is invalid. temperature 0 means greedy.
+/// How to choose tokens. Every value has been checked by `openai/` (ranges as
+/// in vLLM); nothing here is invalid. temperature 0 means greedy.
 struct SamplingParams {
   float temperature = 1.0f;
   float top_p = 1.0f;

@@ -44,7 +44,7 @@ struct CommonRequest {
   LoadFormat load_format = LoadFormat::kNone;
 };
 
-/// Reads and checks the fields of contract/http-api.md section 4 that both routes have. What is
+/// Reads and checks the fields that both routes have. What is
 /// wrong goes into the errors of `fields`.
 void parse_common(const Fields& fields, Route route, const ApiContext& api, const HttpRequest& http,
                   CommonRequest& out);

@@ -1,5 +1,5 @@
 """Fixtures: one shared server for the session, a factory for special flags, the check after every
-entry of cases.md (see test names bl_NNN)."""
+report. A name with bl_NNN is a public report about servers of this kind, by its number."""
 
 import os
 

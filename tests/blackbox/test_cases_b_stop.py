@@ -1,4 +1,4 @@
-"""cases.md section B: stop strings. The greedy continuation of a prompt is taken first and stop
+"""Public reports, section B: stop strings. The greedy continuation of a prompt is taken first and stop
 strings are cut out of it, so the tests hold for any model."""
 
 import pytest

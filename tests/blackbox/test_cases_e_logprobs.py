@@ -1,4 +1,4 @@
-"""cases.md section E: logprobs."""
+"""Public reports, section E: logprobs."""
 
 import pytest
 from helpers import joined_text, parallel

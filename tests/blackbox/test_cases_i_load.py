@@ -1,4 +1,4 @@
-"""cases.md section I: disconnects, aborts, load."""
+"""Public reports, section I: disconnects, aborts, load."""
 
 import contextlib
 import http.client

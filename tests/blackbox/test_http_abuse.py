@@ -1,4 +1,4 @@
-"""Raw sockets: malformed, slow, pipelined, half-closed (cases.md BL-101, BL-102, BL-108)."""
+"""Raw sockets: malformed, slow, pipelined, half-closed (BL-101, BL-102, BL-108)."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Start lines, readiness, drain, signals, engine death (design.md section 8)."""
+"""Start lines, readiness, drain, signals, engine death."""
 
 import http.client
 import json
