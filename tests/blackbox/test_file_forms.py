@@ -86,6 +86,6 @@ def test_files_of_llama_quantize(start_server, tmp_path, kind):
     model = tmp_path / f"{kind}.gguf"
     subprocess.run([tool, "--allow-requantize", default_model(), model, kind, "2"], check=True,
                    capture_output=True)
-    near = 0.3 if kind == "Q4_0" else 0.03  # the file it is made from is of 4 bits itself
+    near = 0.3 if kind == "Q4_0" else 0.1  # the file it is made from is of 4 bits itself
     assert mean_logprob(model, start_server) == pytest.approx(
         mean_logprob(default_model(), start_server), abs=near)
