@@ -52,7 +52,7 @@ class Engine {
   /// flag. `create` checks again, with the model's own numbers.
   static Status check_config(const config::EngineConfig& config);
   /// Loads nothing: the model comes loaded. Plans memory, allocates the KV pool, logs the size
-  /// line. Errors: the plan does not fit (phrases of contract/logging.md section 5).
+  /// line. Errors: the plan does not fit (in vLLM's phrases).
   static Result<std::unique_ptr<Engine>> create(const config::EngineConfig& config,
                                                 std::unique_ptr<model::Model> model, Clock& clock,
                                                 OutputSink& sink);

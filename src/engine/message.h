@@ -85,7 +85,7 @@ struct SequenceOutput {
   int32_t num_preemptions = 0;
 };
 
-/// The scheduler's figures after a step, finished requests removed (contract/metrics.md section 5).
+/// The scheduler's figures after a step, finished requests removed (docs/reference/metrics.md).
 struct SchedulerStats {
   int32_t num_running = 0;
   int32_t num_waiting = 0;           // waiting queue ("capacity")

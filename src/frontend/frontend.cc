@@ -49,11 +49,10 @@ int64_t bytes_per_sample(const GenerateRequest& request, int64_t block_size) {
   const engine::SamplingParams& p = request.sampling;
   const size_t num_blocks =
       request.prompt.size() / static_cast<size_t>(std::max<int64_t>(block_size, 1));
-  return static_cast<int64_t>(
-      sizeof(engine::AddRequest) + request.prompt.size() * sizeof(engine::TokenId) +
-      num_blocks * sizeof(engine::BlockHash) + request.cache_salt.size() +
-      (p.stop_token_ids.size() + p.allowed_token_ids.size()) * sizeof(engine::TokenId) +
-      p.logit_bias.size() * sizeof(p.logit_bias[0]));
+  return static_cast<int64_t>(sizeof(engine::AddRequest) +
+                              request.prompt.size() * sizeof(engine::TokenId) +
+                              num_blocks * sizeof(engine::BlockHash) + request.cache_salt.size() +
+                              engine::num_list_bytes(p));
 }
 
 void log_received(const GenerateRequest& request) {

@@ -18,7 +18,7 @@
 
 namespace octavo::server {
 
-/// A finished response, for the http_* series (contract/metrics.md section 10).
+/// A finished response, for the http_* series.
 struct RequestRecord {
   std::string_view handler;  // the route's path, or "none"
   std::string_view method;

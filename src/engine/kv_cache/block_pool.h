@@ -9,7 +9,7 @@
 namespace octavo::engine {
 
 /// Counts KV blocks: who is free, how often each is used, what each holds. Never touches their
-/// bytes. The order of the free list is the eviction order (contract/scheduler.md section 5):
+/// bytes. The order of the free list is the eviction order:
 /// allocation takes from the front; freed blocks that carry a hash go to the back, others to the
 /// front. Not thread-safe.
 class BlockPool {

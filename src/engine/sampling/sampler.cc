@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "base/random.h"
 
@@ -119,18 +120,49 @@ double uniform_at(uint64_t seed, int32_t position) {
 }
 
 TokenLogprobs token_logprobs(std::span<const float> row, TokenId token, int32_t num_top,
-                             std::vector<Candidate>& scratch) {
-  const float norm = log_sum_exp(row, scan_row(row).max);
+                             std::vector<Candidate>& scratch, Norm norm) {
+  const float shift = norm == Norm::kNone ? 0.0f : log_sum_exp(row, scan_row(row).max);
   TokenLogprobs out;
-  out.chosen = {token, row[token] - norm, count_at_least(row, row[token])};
+  out.chosen = {token, row[token] - shift, count_at_least(row, row[token])};
   const int64_t count = num_top < 0 ? static_cast<int64_t>(row.size()) : num_top;
   largest_of_row(row, count, scratch);
   out.top.reserve(scratch.size());
   for (const Candidate& candidate : scratch) {
     out.top.push_back(
-        {candidate.token, candidate.value - norm, static_cast<int32_t>(out.top.size()) + 1});
+        {candidate.token, candidate.value - shift, static_cast<int32_t>(out.top.size()) + 1});
   }
   return out;
+}
+
+namespace {
+bool truncates(const SamplingParams& params, size_t vocab_size) {
+  return params.top_p < 1.0f ||
+         (params.top_k > 0 && static_cast<size_t>(params.top_k) < vocab_size);
+}
+}  // namespace
+
+void keep_drawn_from(std::span<float> row, const SamplingParams& params,
+                     const SamplerScratch& scratch) {
+  constexpr float kDropped = -std::numeric_limits<float>::infinity();
+  const float inverse_temperature = 1.0f / params.temperature;
+  if (!truncates(params, row.size())) {
+    for (size_t i = 0; i < row.size(); ++i) {
+      const bool kept = params.min_p <= 0.0f || scratch.weights[i] > 0.0f;
+      row[i] = kept ? row[i] * inverse_temperature : kDropped;
+    }
+    return;
+  }
+  std::vector<float> kept(scratch.candidates.size());
+  for (size_t i = 0; i < kept.size(); ++i) {
+    const Candidate& candidate = scratch.candidates[i];
+    kept[i] = candidate.value > 0.0f
+                  ? row[static_cast<size_t>(candidate.token)] * inverse_temperature
+                  : kDropped;
+  }
+  std::ranges::fill(row, kDropped);
+  for (size_t i = 0; i < kept.size(); ++i) {
+    row[static_cast<size_t>(scratch.candidates[i].token)] = kept[i];
+  }
 }
 
 TokenId draw_token(std::span<const float> row, const RowScan& scan, const SamplingParams& params,
@@ -171,11 +203,13 @@ SampledToken sample_token(std::span<float> row, const SamplingState& state,
   RowScan scan = scan_row(row);
   if (!scan.is_valid) return {.error = "the model produced logits that are not numbers"};
   const SamplingParams& params = state.params();
-  std::span<const float> raw = row;
+  const bool is_raw = params.logprobs_mode == LogprobsMode::kRawLogprobs ||
+                      params.logprobs_mode == LogprobsMode::kRawLogits;
+  std::span<const float> reported = row;
   if (state.changes_logits()) {
-    if (params.logprobs) {
+    if (params.logprobs && is_raw) {
       scratch.raw.assign(row.begin(), row.end());
-      raw = scratch.raw;
+      reported = scratch.raw;
     }
     state.apply(row, scratch.mask);
     scan = scan_row(row);
@@ -186,9 +220,13 @@ SampledToken sample_token(std::span<float> row, const SamplingState& state,
   if (params.temperature >= kGreedyTemperature && params.top_k != 1) {
     const double uniform = uniform_at(state.seed(), state.num_output_tokens());
     out.token = draw_token(row, scan, params, uniform, scratch);
+    if (params.logprobs && !is_raw) keep_drawn_from(row, params, scratch);
   }
   if (params.logprobs) {
-    out.logprobs = token_logprobs(raw, out.token, *params.logprobs, scratch.candidates);
+    const bool is_logits = params.logprobs_mode == LogprobsMode::kRawLogits ||
+                           params.logprobs_mode == LogprobsMode::kProcessedLogits;
+    out.logprobs = token_logprobs(reported, out.token, *params.logprobs, scratch.candidates,
+                                  is_logits ? Norm::kNone : Norm::kLogSoftmax);
   }
   return out;
 }

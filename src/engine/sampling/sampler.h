@@ -23,10 +23,13 @@ struct SamplerScratch {
   static size_t bytes(int64_t vocab_size) { return static_cast<size_t>(vocab_size) * 16; }
 };
 
-/// Logprob of `token` and of the `num_top` best (-1 = all), from raw logits. The rank of `token` is
-/// the number of logits that are not smaller. The row must be valid (scan_row).
+enum class Norm : uint8_t { kLogSoftmax, kNone };
+
+/// Logprob of `token` and of the `num_top` best (-1 = all), from a row of logits; with Norm::kNone
+/// the logits themselves. The rank of `token` is the number of logits that are not smaller. The row
+/// must be valid (scan_row).
 TokenLogprobs token_logprobs(std::span<const float> row, TokenId token, int32_t num_top,
-                             std::vector<Candidate>& scratch);
+                             std::vector<Candidate>& scratch, Norm norm = Norm::kLogSoftmax);
 
 struct SampledToken {
   TokenId token = -1;
@@ -41,6 +44,11 @@ struct SampledToken {
 /// so that top_k = 1 is greedy.
 SampledToken sample_token(std::span<float> row, const SamplingState& state,
                           SamplerScratch& scratch);
+
+/// Makes of a row what `draw_token` chose from: logits over the temperature, those that min_p,
+/// top_k and top_p drop are -inf. Uses what the draw left in `scratch`, so it comes right after it.
+void keep_drawn_from(std::span<float> row, const SamplingParams& params,
+                     const SamplerScratch& scratch);
 
 /// The draw alone, exposed for tests: `uniform` in (0, 1).
 TokenId draw_token(std::span<const float> row, const RowScan& scan, const SamplingParams& params,

@@ -300,5 +300,55 @@ TEST(Sampler, LogprobsOfHugeLogitsStayFinite) {
   EXPECT_EQ(sampled.logprobs->chosen.logprob, 0.0f);
 }
 
+TEST(SampleToken, BadWordsForbidTheLastTokenBehindTheOthers) {
+  SamplingParams params = greedy();
+  params.bad_words = {{2}, {3, 1}, {0, 3, 0}};
+  SamplingState state = state_of(params, {3, 3});  // the prompt does not count
+  const std::vector<float> row{1.0f, 5.0f, 9.0f, 4.0f};
+  EXPECT_EQ(sample(row, state).token, 1);  // 2 never
+  state.accept(0);
+  EXPECT_EQ(sample(row, state).token, 1);
+  state.accept(3);
+  EXPECT_EQ(sample(row, state).token, 3);                       // 1 not behind 3
+  EXPECT_EQ(sample({8.0f, 5.0f, 9.0f, 4.0f}, state).token, 3);  // 0 not behind 0, 3
+  state.accept(3);
+  EXPECT_EQ(sample({8.0f, 5.0f, 9.0f, 4.0f}, state).token, 0);  // now it is behind 3, 3
+}
+
+TEST(SampleToken, LogprobsModesReportWhatTheyAreNamedFor) {
+  SamplingParams params;
+  params.temperature = 0.5f;
+  params.top_k = 2;
+  params.logprobs = 4;
+  params.logit_bias = {{0, 3.0f}};
+  params.seed = 1;
+  const std::vector<float> row{1.0f, 2.0f, 3.0f, 0.0f};  // with the bias: 4, 2, 3, 0
+  const auto logprobs = [&](LogprobsMode mode) {
+    params.logprobs_mode = mode;
+    std::vector<float> out(row.size());
+    const SampledToken sampled = sample(row, state_of(params));
+    for (const auto& entry : sampled.logprobs->top) {
+      out[static_cast<size_t>(entry.token)] = entry.logprob;
+    }
+    return out;
+  };
+  EXPECT_EQ(logprobs(LogprobsMode::kRawLogits), row);
+  const float norm = std::log(std::exp(1.0f) + std::exp(2.0f) + std::exp(3.0f) + 1.0f);
+  const auto raw = logprobs(LogprobsMode::kRawLogprobs);
+  for (size_t i = 0; i < row.size(); ++i) EXPECT_NEAR(raw[i], row[i] - norm, 1e-5);
+  EXPECT_THAT(logprobs(LogprobsMode::kProcessedLogits), ElementsAre(8.0f, -kInf, 6.0f, -kInf));
+  const float processed_norm = std::log(std::exp(8.0f) + std::exp(6.0f));
+  const auto processed = logprobs(LogprobsMode::kProcessedLogprobs);
+  EXPECT_NEAR(processed[0], 8.0f - processed_norm, 1e-5);
+  EXPECT_NEAR(processed[2], 6.0f - processed_norm, 1e-5);
+  EXPECT_EQ(processed[1], -kInf);
+  params.top_k = 0;  // without truncation, and with min_p alone
+  EXPECT_THAT(logprobs(LogprobsMode::kProcessedLogits), ElementsAre(8.0f, 4.0f, 6.0f, 0.0f));
+  params.min_p = 0.1f;
+  EXPECT_THAT(logprobs(LogprobsMode::kProcessedLogits), ElementsAre(8.0f, -kInf, 6.0f, -kInf));
+  params.temperature = 0.0f;  // greedy: no temperature, no truncation
+  EXPECT_THAT(logprobs(LogprobsMode::kProcessedLogits), ElementsAre(4.0f, 2.0f, 3.0f, 0.0f));
+}
+
 }  // namespace
 }  // namespace octavo::engine

@@ -35,7 +35,7 @@ struct SchedulerOptions {
 /// Who is scheduled while the engine is paused.
 enum class PauseMode : uint8_t { kNone, kNoAdmission, kAll };
 
-/// Chooses what each step runs (contract/scheduler.md sections 2 to 7): running sequences first, in
+/// Chooses what each step runs, as vLLM's V1 scheduler: running sequences first, in
 /// order of admission, then new ones while budget, seats and blocks last. Single-threaded.
 class Scheduler {
  public:
