@@ -93,6 +93,7 @@ class Plan {
   Plan(const AttentionBatch& batch, const AttentionParams& params, const KvLayer& layer)
       : batch_(batch),
         window_(params.sliding_window),
+        bidirectional_(params.mask == MaskKind::kBidirectional),
         num_kv_heads_(layer.num_kv_heads),
         tile_queries_(queries_per_tile(params.num_heads / layer.num_kv_heads)) {
     for (int64_t s = 0; s < batch.num_seqs; ++s) {
@@ -143,6 +144,14 @@ class Plan {
     return std::max<int64_t>(batch_.seq_lens[s] - queries_of(s) - window_ + 1, 0);
   }
 
+  /// Last key that the tile's last query sees.
+  int64_t last_key(const AttentionTile& tile) const {
+    const int64_t last_query = tile.position + tile.num_queries - 1;
+    if (!bidirectional_) return last_query;
+    const int64_t last = tile.num_keys - 1;
+    return window_ > 0 ? std::min(last_query + window_ - 1, last) : last;
+  }
+
   Job job(int64_t s, int64_t local) const {
     const int64_t first_query = local / num_kv_heads_ * tile_queries_;
     Job job;
@@ -154,12 +163,14 @@ class Plan {
     job.tile.num_queries = std::min(queries_of(s) - first_query, tile_queries_);
     const int64_t first = window_ > 0 ? std::max<int64_t>(job.tile.position - window_ + 1, 0) : 0;
     job.chunk_begin = first / kAttentionChunk;
-    job.chunk_end = (job.tile.position + job.tile.num_queries - 1) / kAttentionChunk + 1;
+    job.tile.num_keys = batch_.seq_lens[s];
+    job.chunk_end = last_key(job.tile) / kAttentionChunk + 1;
     return job;
   }
 
   const AttentionBatch& batch_;
   int64_t window_;
+  bool bidirectional_;
   int64_t num_kv_heads_;
   int64_t tile_queries_;
   int64_t num_query_tiles_ = 0;
@@ -226,7 +237,6 @@ void run_split(const KernelContext& ctx, const AttentionKernels& kernels, const 
 void attention(const KernelContext& ctx, float* out, int64_t out_stride, const float* q,
                int64_t q_stride, const KvLayer& layer, const AttentionBatch& batch,
                const AttentionParams& params) {
-  CHECK(params.mask == MaskKind::kCausal);
   CHECK_EQ(layer.head_dim % 2, 0);
   CHECK_EQ(batch.block_size % kPageTokens, 0);
   CHECK_EQ(params.num_heads % layer.num_kv_heads, 0);
@@ -240,6 +250,7 @@ void attention(const KernelContext& ctx, float* out, int64_t out_stride, const f
   call.scale = params.scale;
   call.softcap = params.softcap;
   call.sliding_window = params.sliding_window;
+  call.bidirectional = params.mask == MaskKind::kBidirectional;
   call.q = q;
   call.q_stride = q_stride;
   call.out = out;
@@ -269,6 +280,69 @@ size_t attention_workspace_bytes(int64_t num_tokens, int64_t num_heads, int64_t 
   const int64_t group = num_heads;  // at most
   return thread_bytes(rows, head_dim) * static_cast<size_t>(num_threads) +
          round_up_64(state_bytes(group, head_dim)) * static_cast<size_t>(jobs * chunks);
+}
+
+namespace {
+
+/// Whole blocks of one page each, sequences one after another.
+int64_t pages_of(int64_t num_keys) { return (num_keys + kPageTokens - 1) / kPageTokens; }
+
+}  // namespace
+
+void attention_without_cache(const KernelContext& ctx, float* out, int64_t out_stride,
+                             const float* q, int64_t q_stride, const float* k, const float* v,
+                             int64_t kv_stride, const AttentionRows& rows,
+                             const AttentionParams& params) {
+  int64_t num_pages = 0;
+  int64_t most_pages = 0;
+  for (int64_t s = 0; s < rows.num_seqs; ++s) {
+    const int64_t pages = pages_of(rows.query_start_loc[s + 1] - rows.query_start_loc[s]);
+    num_pages += pages;
+    most_pages = std::max(most_pages, pages);
+  }
+  const int64_t num_tokens = rows.num_seqs > 0 ? rows.query_start_loc[rows.num_seqs] : 0;
+  if (num_tokens == 0) return;
+  const size_t mark = ctx.workspace.mark();
+  const auto take = [&]<class T>(T*& to, int64_t count) {
+    to = reinterpret_cast<T*>(ctx.workspace.take(static_cast<size_t>(count) * sizeof(T)));
+  };
+  KvLayer layer{nullptr, rows.kv_dtype, num_pages, rows.num_kv_heads, rows.head_dim};
+  int64_t* slots = nullptr;
+  int32_t* lens = nullptr;
+  int32_t* tables = nullptr;
+  take(layer.data, num_pages * static_cast<int64_t>(
+                                   kv_page_bytes(rows.kv_dtype, rows.num_kv_heads, rows.head_dim)));
+  take(slots, num_tokens);
+  take(lens, rows.num_seqs);
+  take(tables, rows.num_seqs * most_pages);
+  int64_t page = 0;
+  for (int64_t s = 0; s < rows.num_seqs; ++s) {
+    const int64_t begin = rows.query_start_loc[s];
+    const int64_t len = rows.query_start_loc[s + 1] - begin;
+    lens[s] = static_cast<int32_t>(len);
+    for (int64_t t = 0; t < len; ++t) slots[begin + t] = page * kPageTokens + t;
+    for (int64_t i = 0; i < most_pages; ++i) {
+      tables[s * most_pages + i] = i < pages_of(len) ? static_cast<int32_t>(page + i) : -1;
+    }
+    page += pages_of(len);
+  }
+  kv_write(ctx, layer, k, v, kv_stride, slots, num_tokens);
+  const AttentionBatch batch{rows.num_seqs, rows.query_start_loc, lens,
+                             tables,        most_pages,           kPageTokens};
+  attention(ctx, out, out_stride, q, q_stride, layer, batch, params);
+  ctx.workspace.reset(mark);
+}
+
+size_t attention_without_cache_workspace_bytes(const AttentionRows& rows, int64_t num_tokens,
+                                               int64_t num_heads, int num_threads) {
+  // The longest table belongs to all sequences: one long among many short ones is the worst.
+  const auto seqs = static_cast<size_t>(rows.num_seqs);
+  const auto pages = static_cast<size_t>(pages_of(num_tokens) + rows.num_seqs);
+  const auto longest = static_cast<size_t>(pages_of(num_tokens));
+  return round_up_64(pages * kv_page_bytes(rows.kv_dtype, rows.num_kv_heads, rows.head_dim)) +
+         round_up_64(static_cast<size_t>(num_tokens) * sizeof(int64_t)) +
+         round_up_64(seqs * sizeof(int32_t)) + round_up_64(seqs * longest * sizeof(int32_t)) +
+         attention_workspace_bytes(num_tokens, num_heads, rows.head_dim, num_tokens, num_threads);
 }
 
 }  // namespace octavo::kernels
