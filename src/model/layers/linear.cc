@@ -29,8 +29,12 @@ size_t Linear::workspace_bytes(int64_t num_tokens) const {
 }
 
 Status Linear::forward(const kernels::KernelContext& ctx, float* out, const float* x,
-                       int64_t num_tokens, kernels::Epilogue epilogue) const {
+                       int64_t num_tokens, kernels::Epilogue epilogue,
+                       std::span<const int32_t> row_adapters) const {
   if (num_tokens == 0) return {};
+  if (std::ranges::any_of(row_adapters, [](int32_t adapter) { return adapter >= 0; })) {
+    return Error{Code::kUnsupported, "a row asks for an adapter, and none is loaded"};
+  }
   const bool is_summed = placement_.split == Split::kInputs && placement_.communicator != nullptr &&
                          placement_.communicator->world_size() > 1;
   // The residual and the bias must enter a sum over ranks once: rank 0 brings them.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/result.h"
@@ -36,8 +37,10 @@ class Linear {
   size_t workspace_bytes(int64_t num_tokens) const;
 
   ///   out  [num_tokens, num_rows()] contiguous;  x  [num_tokens, num_cols()] contiguous
+  ///   row_adapters  [num_tokens] the adapter whose product each row adds, -1 = none; or empty
+  /// kUnsupported for a row with an adapter: none can be loaded yet.
   Status forward(const kernels::KernelContext& ctx, float* out, const float* x, int64_t num_tokens,
-                 kernels::Epilogue epilogue) const;
+                 kernels::Epilogue epilogue, std::span<const int32_t> row_adapters = {}) const;
 
  private:
   std::vector<kernels::PackedMatrix> matrices_;
