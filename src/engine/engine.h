@@ -22,6 +22,7 @@ class ModelRunner;  // engine/runner/model_runner.h: scheduled batch -> tokens
 
 /// The memory plan and resolved limits, computed before anything is taken (promise P4).
 struct EngineInfo {
+  Task task = Task::kGenerate;  // what the model is for
   int64_t max_model_len = 0;
   int64_t max_num_seqs = 0;
   int64_t max_num_batched_tokens = 0;

@@ -40,7 +40,8 @@ struct AddRequest {
   int64_t priority = 0;
   std::optional<double> deadline_s;  // monotonic; none = no deadline
   std::string cache_salt;            // empty = none
-  int32_t adapter_index = -1;        // LoRA; -1 = base model
+  /// LoRA; -1 = base model. Whoever loads adapters puts the adapter's name into the block hashes.
+  int32_t adapter_index = -1;
   std::string tenant;
   std::vector<BlockHash> block_hashes;  // of the prompt's full blocks; `submit` fills them in
   std::shared_ptr<TokenConstraint> constraint;  // none yet

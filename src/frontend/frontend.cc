@@ -100,6 +100,15 @@ class FrontendImpl final : public Frontend {
   Result<std::vector<std::shared_ptr<OutputStream>>> generate_all(
       std::vector<GenerateRequest> requests) override;
 
+  void control(engine::ControlRequest::Kind kind, std::string argument,
+               std::function<void(Status)> reply) override {
+    // Kept here too: a message that the engine does not take comes back as an error alone.
+    auto shared = std::make_shared<std::function<void(Status)>>(std::move(reply));
+    Status refused = engine_->submit(engine::ControlRequest{
+        kind, std::move(argument), [shared](Status status) { (*shared)(std::move(status)); }});
+    if (!refused.ok()) (*shared)(std::move(refused));
+  }
+
   const tokenizer::Tokenizer& tokenizer() const override { return *tokenizer_; }
   const engine::EngineInfo& engine_info() const override { return engine_->info(); }
   const observability::EngineMetrics& metrics() const override { return *metrics_; }

@@ -222,11 +222,94 @@ TEST(AttentionWorkspace, CoversWhatIsTaken) {
   }
 }
 
-TEST(AttentionMask, WhatNoKernelHasIsRefused) {
-  Machine machine(1);
-  EXPECT_DEATH(attention(machine.context(), nullptr, 0, nullptr, 0, {}, {},
-                         {.mask = MaskKind::kBidirectional}),
-               "kCausal");
+/// The same shapes for encoders.
+std::vector<AttentionCase> bidirectional_cases() {
+  std::vector<AttentionCase> out = cases();
+  for (AttentionCase& c : out) c.mask = MaskKind::kBidirectional;
+  return out;
+}
+
+void expect_near_reference(const AttentionCase& c, const PagedSequences& sequences,
+                           const std::vector<int64_t>& lengths, const std::vector<float>& out) {
+  size_t at = 0;
+  for (size_t s = 0; s < lengths.size(); ++s) {
+    for (int64_t t = 0; t < lengths[s]; ++t) {
+      for (int64_t head = 0; head < c.num_heads; ++head, at += static_cast<size_t>(c.head_dim)) {
+        if ((t * 7 + head) % 11 != 0 && t + 2 < lengths[s] && t > 0) continue;  // a sample
+        const auto [expected, tolerance] = sequences.expected(s, t, head);
+        for (size_t i = 0; i < expected.size(); ++i) {
+          ASSERT_NEAR(out[at + i], expected[i], tolerance)
+              << "sequence " << s << " token " << t << " head " << head << " dim " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Attention, BidirectionalIsNearTheReferenceWhateverElseRuns) {
+  const std::vector<int64_t> lengths = {1, 15, 17, 257, 530};
+  for (const AttentionCase& c : bidirectional_cases()) {
+    SCOPED_TRACE(describe(c));
+    Machine machine(3);
+    PagedSequences sequences(c, lengths, 3);
+    std::vector<PagedSequences::Piece> pieces;
+    for (size_t s = 0; s < lengths.size(); ++s) {
+      sequences.write(machine.context(), s, 0, lengths[s]);
+      pieces.push_back({s, 0, lengths[s]});
+    }
+    const std::vector<float> out = sequences.run(machine.context(), pieces);
+    expect_near_reference(c, sequences, lengths, out);
+    if (HasFatalFailure()) return;
+    // Alone, with one thread; and the last query by itself, which shares out chunks.
+    Machine one(1);
+    size_t at = 0;
+    for (size_t s = 0; s < lengths.size(); ++s) {
+      const auto alone = sequences.run(one.context(), {{s, 0, lengths[s]}});
+      ASSERT_EQ(std::memcmp(alone.data(), &out[at], alone.size() * 4), 0) << "sequence " << s;
+      at += alone.size();
+      const auto last = sequences.run(machine.context(), {{s, lengths[s] - 1, lengths[s]}});
+      ASSERT_EQ(std::memcmp(last.data(), &out[at - last.size()], last.size() * 4), 0);
+    }
+  }
+}
+
+TEST_P(Attention, WithoutACacheGivesTheBitsOfACache) {
+  const std::vector<int64_t> lengths = {530, 1, 16, 37, 257};
+  std::vector<AttentionCase> all = cases();
+  for (const AttentionCase& c : bidirectional_cases()) all.push_back(c);
+  for (const AttentionCase& c : all) {
+    SCOPED_TRACE(describe(c));
+    Machine machine(2);
+    PagedSequences sequences(c, lengths, 9);
+    std::vector<PagedSequences::Piece> pieces;
+    for (size_t s = 0; s < lengths.size(); ++s) {
+      sequences.write(machine.context(), s, 0, lengths[s]);
+      pieces.push_back({s, 0, lengths[s]});
+    }
+    const std::vector<float> expected = sequences.run(machine.context(), pieces);
+    const std::vector<float> out = sequences.run_without_cache(machine.context());
+    ASSERT_EQ(out.size(), expected.size());
+    ASSERT_EQ(std::memcmp(out.data(), expected.data(), out.size() * 4), 0);
+  }
+}
+
+TEST(AttentionWorkspace, CoversWhatIsTakenWithoutACache) {
+  for (const AttentionCase& c : bidirectional_cases()) {
+    for (const std::vector<int64_t>& lengths :
+         {std::vector<int64_t>{300}, std::vector<int64_t>{290, 1, 1, 1}, std::vector<int64_t>{1}}) {
+      int64_t num_tokens = 0;
+      for (const int64_t length : lengths) num_tokens += length;
+      const AttentionRows rows{static_cast<int64_t>(lengths.size()), nullptr, c.dtype,
+                               c.num_kv_heads, c.head_dim};
+      device::ThreadPool pool(2);
+      device::Workspace workspace;
+      workspace.reserve(attention_without_cache_workspace_bytes(rows, num_tokens, c.num_heads, 2))
+          .value();
+      const KernelContext ctx{pool, workspace};
+      PagedSequences(c, lengths, 5).run_without_cache(ctx);  // CHECKs inside
+      EXPECT_EQ(workspace.mark(), 0u);
+    }
+  }
 }
 
 }  // namespace

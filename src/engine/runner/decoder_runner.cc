@@ -43,6 +43,7 @@ DecoderRunner::DecoderRunner(const RunnerOptions& options, std::unique_ptr<model
       workspace_(std::move(workspace)),
       model_(std::move(model)),
       vocab_size_(model_->info().vocab_size),
+      num_kv_groups_(static_cast<size_t>(model_->info().num_kv_groups)),
       logits_buffer_(std::move(logits)),
       logits_(logits_buffer_.as<float>()),
       scratch_(static_cast<size_t>(pool_->num_threads())) {}
@@ -62,10 +63,11 @@ Status DecoderRunner::warm_up() {
   model::ForwardBatch batch;
   batch.token_ids = {0};
   batch.positions = {0};
-  batch.slot_mapping = {int64_t{kNullBlock} * options_.block_size};
+  batch.num_kv_groups = static_cast<int32_t>(num_kv_groups_);
+  batch.slot_mapping.assign(num_kv_groups_, int64_t{kNullBlock} * options_.block_size);
   batch.query_start_loc = {0, 1};
   batch.seq_lens = {1};
-  batch.block_tables = {kNullBlock};
+  batch.block_tables.assign(num_kv_groups_, kNullBlock);
   batch.max_blocks_per_seq = 1;
   batch.logits_rows = {0};
   kernels::KernelContext ctx{*pool_, *workspace_};
@@ -134,7 +136,8 @@ void DecoderRunner::forget_and_meet(const StepBatch& batch,
     SequenceState state{
         .tokens = added.prompt,
         .num_prompt_tokens = static_cast<int32_t>(added.prompt.size()),
-        .blocks = {},
+        .blocks = std::vector<std::vector<BlockId>>(num_kv_groups_),
+        .adapter_index = added.adapter_index,
         .sampling =
             SamplingState(added.sampling, added.prompt, added.eos_token_id, added.seed,
                           constraint == constraints.end() ? nullptr : constraint->constraint),
@@ -145,32 +148,66 @@ void DecoderRunner::forget_and_meet(const StepBatch& batch,
   }
 }
 
+void DecoderRunner::update_blocks(const StepBatch& batch) {
+  for (const BlockUpdate& update : batch.block_updates) {
+    std::vector<BlockId>& blocks =
+        states_.at(update.id).blocks.at(static_cast<size_t>(update.group));
+    if (update.replaces) blocks.clear();
+    const auto first = batch.block_ids.begin() + update.first_block;
+    blocks.insert(blocks.end(), first, first + update.num_blocks);
+  }
+}
+
 void DecoderRunner::build_forward_batch(const StepBatch& batch) {
   model::ForwardBatch& out = forward_batch_;
   out.token_ids.clear();
   out.positions.clear();
-  out.slot_mapping.clear();
+  out.row_adapters.clear();
   out.query_start_loc.assign(1, 0);
   out.seq_lens.clear();
   out.logits_rows.clear();
   rows_.clear();
   batch_states_.clear();
-  size_t max_blocks = 0;
+  update_blocks(batch);
+  bool any_adapter = false;
   for (const ScheduledSequence& scheduled : batch.sequences) {
     SequenceState& state = states_.at(scheduled.id);
-    if (scheduled.replaces_blocks) state.blocks.clear();
-    const auto first = batch.block_ids.begin() + scheduled.first_block;
-    state.blocks.insert(state.blocks.end(), first, first + scheduled.num_blocks);
-    max_blocks = std::max(max_blocks, state.blocks.size());
+    any_adapter |= state.adapter_index >= 0;
     add_logits_rows(batch_states_.size(), scheduled, state);
     add_tokens(scheduled, state);
     batch_states_.push_back(&state);
   }
+  if (any_adapter) {
+    for (size_t i = 0; i < batch_states_.size(); ++i) {
+      out.row_adapters.insert(out.row_adapters.end(),
+                              static_cast<size_t>(batch.sequences[i].num_tokens),
+                              batch_states_[i]->adapter_index);
+    }
+  }
+  fill_block_tables(batch);
+}
+
+void DecoderRunner::fill_block_tables(const StepBatch& batch) {
+  model::ForwardBatch& out = forward_batch_;
+  size_t max_blocks = 0;
+  for (const SequenceState* state : batch_states_) {
+    for (const auto& blocks : state->blocks) max_blocks = std::max(max_blocks, blocks.size());
+  }
+  out.num_kv_groups = static_cast<int32_t>(num_kv_groups_);
   out.max_blocks_per_seq = static_cast<int64_t>(max_blocks);
-  out.block_tables.assign(batch_states_.size() * max_blocks, kNoBlock);
-  for (size_t i = 0; i < batch_states_.size(); ++i) {
-    std::ranges::copy(batch_states_[i]->blocks,
-                      out.block_tables.begin() + static_cast<ptrdiff_t>(i * max_blocks));
+  out.block_tables.assign(num_kv_groups_ * batch_states_.size() * max_blocks, kNoBlock);
+  out.slot_mapping.clear();
+  auto to = out.block_tables.begin();
+  for (size_t group = 0; group < num_kv_groups_; ++group) {
+    for (size_t i = 0; i < batch_states_.size(); ++i, to += static_cast<ptrdiff_t>(max_blocks)) {
+      const std::vector<BlockId>& blocks = batch_states_[i]->blocks[group];
+      std::ranges::copy(blocks, to);
+      const int32_t begin = batch.sequences[i].num_computed_tokens;
+      for (int32_t p = begin; p < begin + batch.sequences[i].num_tokens; ++p) {
+        const int64_t block = blocks.at(static_cast<size_t>(p / options_.block_size));
+        out.slot_mapping.push_back(block * options_.block_size + p % options_.block_size);
+      }
+    }
   }
 }
 
@@ -180,9 +217,6 @@ void DecoderRunner::add_tokens(const ScheduledSequence& scheduled, const Sequenc
   for (int32_t position = scheduled.num_computed_tokens; position < end; ++position) {
     forward_batch_.token_ids.push_back(state.tokens[position]);
     forward_batch_.positions.push_back(position);
-    const int64_t block = state.blocks.at(static_cast<size_t>(position / options_.block_size));
-    forward_batch_.slot_mapping.push_back(block * options_.block_size +
-                                          position % options_.block_size);
   }
   forward_batch_.query_start_loc.push_back(static_cast<int32_t>(forward_batch_.token_ids.size()));
   forward_batch_.seq_lens.push_back(end);

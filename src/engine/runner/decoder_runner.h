@@ -45,7 +45,8 @@ class DecoderRunner final : public ModelRunner {
   struct SequenceState {
     std::vector<TokenId> tokens;
     int32_t num_prompt_tokens = 0;
-    std::vector<BlockId> blocks;
+    std::vector<std::vector<BlockId>> blocks;  // [num_kv_groups]
+    int32_t adapter_index = -1;
     SamplingState sampling;
     std::vector<std::optional<TokenLogprobs>> prompt_logprobs;
     bool prompt_logprobs_sent = false;
@@ -58,6 +59,8 @@ class DecoderRunner final : public ModelRunner {
   };
   void forget_and_meet(const StepBatch& batch, std::span<const SequenceConstraint> constraints);
   void build_forward_batch(const StepBatch& batch);
+  void update_blocks(const StepBatch& batch);
+  void fill_block_tables(const StepBatch& batch);
   void add_tokens(const ScheduledSequence& scheduled, const SequenceState& state);
   void add_logits_rows(size_t index, const ScheduledSequence& scheduled,
                        const SequenceState& state);
@@ -70,6 +73,7 @@ class DecoderRunner final : public ModelRunner {
   std::unique_ptr<device::Workspace> workspace_;
   std::unique_ptr<model::Model> model_;
   int64_t vocab_size_;
+  size_t num_kv_groups_;
   std::unordered_map<RequestId, SequenceState> states_;
   const StepBatch* batch_ = nullptr;          // submitted, not collected
   std::vector<SequenceState*> batch_states_;  // of the current batch

@@ -53,8 +53,11 @@ class Scheduler {
   std::vector<RequestId> unfinished_ids() const;
 
   /// Fills `batch` with the next step. `num_computed_tokens` of what is scheduled advances now.
+  /// Steps whose update is still to come may be in flight: a sequence whose next token they will
+  /// bring has nothing to run until then, one in the middle of its prompt has.
   void schedule(double now_s, StepBatch& batch);
-  /// Applies what the runner made of `batch`: appends tokens, ends sequences, appends outputs.
+  /// Applies, in the order of schedule, what the runner made of `batch`: appends tokens, ends
+  /// sequences, appends outputs.
   void update(const StepBatch& batch, RunnerOutput& results, std::vector<SequenceOutput>& outputs);
 
   /// Takes all running sequences off their blocks; they will be recomputed.

@@ -132,12 +132,24 @@ inline __attribute__((always_inline)) int first_key(const AttentionCall& call, i
   return clamp_to_chunk(position - call.sliding_window + 1 - key_begin);
 }
 
+/// First key behind those that the query at `position` sees, relative to the chunk.
+inline __attribute__((always_inline)) int end_key(const AttentionCall& call,
+                                                  const AttentionTile& tile, int64_t position,
+                                                  int64_t key_begin) {
+  if (!call.bidirectional) return clamp_to_chunk(position + 1 - key_begin);
+  int64_t end = tile.num_keys;
+  if (call.sliding_window > 0 && position + call.sliding_window < end) {
+    end = position + call.sliding_window;
+  }
+  return clamp_to_chunk(end - key_begin);
+}
+
 inline __attribute__((always_inline)) ChunkView view_chunk(const AttentionCall& call,
                                                            const AttentionTile& tile,
                                                            int64_t chunk) {
   ChunkView view;
   view.key_begin = chunk * kAttentionChunkKeys;
-  view.key_end = clamp_to_chunk(tile.position + tile.num_queries - view.key_begin);
+  view.key_end = end_key(call, tile, tile.position + tile.num_queries - 1, view.key_begin);
   view.page_begin = first_key(call, tile.position, view.key_begin) / 16;
   view.page_end = (view.key_end + 15) / 16;
   for (int i = view.page_begin; i < view.page_end; ++i) {
@@ -204,11 +216,12 @@ __attribute__((always_inline)) inline typename S::F cap_score(typename S::F scor
 
 /// Turns one row's scores into weights: finds m, writes exp2(score - m), sums them.
 template <class S, class T>
-void softmax_row(const AttentionCall& call, const ChunkView& view, int64_t position, float* scores,
-                 [[maybe_unused]] std::byte* weights, float* m, float* l) {
+void softmax_row(const AttentionCall& call, const AttentionTile& tile, const ChunkView& view,
+                 int64_t position, float* scores, [[maybe_unused]] std::byte* weights, float* m,
+                 float* l) {
   using F = typename S::F;
   const int begin = first_key(call, position, view.key_begin);
-  const int end = clamp_to_chunk(position + 1 - view.key_begin);
+  const int end = end_key(call, tile, position, view.key_begin);
   F largest = S::set1(-__builtin_inff());
   for (int p = view.page_begin; p < view.page_end; ++p) {
     F s = S::load(scores + 16 * p);
@@ -334,9 +347,10 @@ void run_chunk(const AttentionCall& call, const AttentionTile& tile, int64_t chu
   }
 
   for (int64_t row = 0; row < num_rows; ++row) {
-    softmax_row<S, T>(
-        call, view, tile.position + row / call.group, scratch.scores + row * kAttentionChunkKeys,
-        scratch.weights + row * kAttentionChunkKeys * 2, result.m + row, result.l + row);
+    softmax_row<S, T>(call, tile, view, tile.position + row / call.group,
+                      scratch.scores + row * kAttentionChunkKeys,
+                      scratch.weights + row * kAttentionChunkKeys * 2, result.m + row,
+                      result.l + row);
   }
 
   const std::byte* const weights =

@@ -20,6 +20,7 @@ struct AttentionCall {
   float scale = 1.0f;
   float softcap = 0.0f;
   int64_t sliding_window = 0;
+  bool bidirectional = false;
   const float* q = nullptr;
   int64_t q_stride = 0;
   float* out = nullptr;
@@ -35,6 +36,7 @@ struct AttentionTile {
   int64_t token = 0;     // row of q and out of the first query
   int64_t position = 0;  // absolute position of the first query
   int64_t num_queries = 0;
+  int64_t num_keys = 0;  // of the sequence
 };
 
 /// Running softmax of a tile's rows: largest score (in units of log2 e), sum of exponentials,

@@ -38,7 +38,7 @@ Status DecoderLayer::forward(const Step& step, const RotaryEmbedding& rope,
   norm(step, attention_norm_, step.num_tokens);
   OCTAVO_TRY(attention_.write_kv(step, rope, cache));
   attention_.attend(step, cache);
-  return finish(step, step.num_tokens);
+  return finish(step, step.num_tokens, step.row_adapters);
 }
 
 Status DecoderLayer::forward_last(const Step& step, const RotaryEmbedding& rope,
@@ -50,13 +50,14 @@ Status DecoderLayer::forward_last(const Step& step, const RotaryEmbedding& rope,
   attention_.attend(step, cache);
   keep_rows(act.attention, attention_.o_proj().num_cols(), step.logits_rows);
   keep_rows(act.hidden, attention_norm_.size(), step.logits_rows);
-  return finish(step, int64_t(step.logits_rows.size()));
+  return finish(step, int64_t(step.logits_rows.size()), step.logits_row_adapters);
 }
 
-Status DecoderLayer::finish(const Step& step, int64_t num_rows) const {
-  OCTAVO_TRY(attention_.project(step, num_rows));
+Status DecoderLayer::finish(const Step& step, int64_t num_rows,
+                            std::span<const int32_t> row_adapters) const {
+  OCTAVO_TRY(attention_.project(step, num_rows, row_adapters));
   norm(step, mlp_norm_, num_rows);
-  return mlp_.forward(step, num_rows);
+  return mlp_.forward(step, num_rows, row_adapters);
 }
 
 }  // namespace octavo::model

@@ -50,6 +50,26 @@ TEST(Linear, StacksMatricesSideBySideWithTheirBias) {
   for (size_t i = 0; i < out.size(); ++i) EXPECT_NEAR(out[i], 2 * once[i], 1e-5);
 }
 
+TEST(Linear, RowsNameTheirAdapterAndNoneIsLoaded) {
+  TestKernels kernels;
+  const std::vector<float> weight = test_values(1, 4 * 32, 1, 0), x = test_values(2, 64, 1, 0);
+  std::vector<kernels::PackedMatrix> matrices;
+  matrices.push_back(pack(kernels, weight, 4));
+  const Linear linear(std::move(matrices), {}, {});
+  kernels.workspace.reserve(linear.workspace_bytes(2, 1)).value();
+  const auto forward = [&](std::vector<float>& out, std::span<const int32_t> row_adapters) {
+    return linear.forward(kernels.ctx, out.data(), x.data(), 2, kernels::Epilogue::kStore,
+                          row_adapters);
+  };
+  std::vector<float> plain(8), none(8), some(8);
+  EXPECT_TRUE(forward(plain, {}).ok());
+  EXPECT_TRUE(forward(none, std::vector<int32_t>{-1, -1}).ok());
+  EXPECT_EQ(plain, none);
+  const Status refused = forward(some, std::vector<int32_t>{-1, 0});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, Code::kUnsupported);
+}
+
 /// Rank `rank` of two; adds what the other rank would have sent.
 class TwoRanks final : public Communicator {
  public:
@@ -132,7 +152,7 @@ TEST(Mlp, AddsTheGatedProductToTheResidual) {
   const std::vector<float> x = test_values(3, 32, 1, 0);
   std::copy(x.begin(), x.end(), act.normed);
   std::fill_n(act.hidden, 32, 1.0f);
-  mlp.forward({kernels.ctx, act, {}, nullptr, 1, {}}, 1).value();
+  mlp.forward({kernels.ctx, act, {}, 1, {}}, 1).value();
   for (size_t row = 0; row < 32; ++row) {
     double expected = 1.0;
     for (size_t i = 0; i < 64; ++i) {

@@ -54,9 +54,16 @@ Status Linear::sum(float* out, int64_t num_tokens) const {
   return placement_.communicator->all_reduce(out, size_t(num_tokens) * size_t(num_rows_));
 }
 
+Status check_adapters(std::span<const int32_t> row_adapters) {
+  if (std::ranges::all_of(row_adapters, [](int32_t adapter) { return adapter < 0; })) return {};
+  return Error{Code::kUnsupported, "a row asks for an adapter, and none is loaded"};
+}
+
 Status Linear::forward(const kernels::KernelContext& ctx, float* out, const float* x,
-                       int64_t num_tokens, kernels::Epilogue epilogue) const {
+                       int64_t num_tokens, kernels::Epilogue epilogue,
+                       std::span<const int32_t> row_adapters) const {
   if (num_tokens == 0) return {};
+  OCTAVO_TRY(check_adapters(row_adapters));
   if (!brings_residual()) epilogue = kernels::Epilogue::kStore;
   int64_t row = 0;
   for (const kernels::PackedMatrix& matrix : matrices_) {
@@ -68,8 +75,10 @@ Status Linear::forward(const kernels::KernelContext& ctx, float* out, const floa
 }
 
 Status Linear::forward_prepared(const kernels::KernelContext& ctx, float* out, const std::byte* x,
-                                int64_t num_tokens, kernels::Epilogue epilogue) const {
+                                int64_t num_tokens, kernels::Epilogue epilogue,
+                                std::span<const int32_t> row_adapters) const {
   CHECK_EQ(matrices_.size(), size_t{1});
+  OCTAVO_TRY(check_adapters(row_adapters));
   if (num_tokens == 0) return {};
   if (!brings_residual()) epilogue = kernels::Epilogue::kStore;
   const float* bias = bias_.empty() || !brings_residual() ? nullptr : bias_.data();

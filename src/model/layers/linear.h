@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/result.h"
@@ -18,6 +19,9 @@ struct LinearPlacement {
   Split split = Split::kNone;
   Communicator* communicator = nullptr;  // outlives the layer
 };
+
+/// kUnsupported when a row has an adapter (>= 0): none can be loaded yet.
+Status check_adapters(std::span<const int32_t> row_adapters);
 
 /// out = x W^T + b. One packed matrix where its parts (q, k, v) share a format, else one per run of
 /// equal formats, side by side in `out`.
@@ -43,12 +47,15 @@ class Linear {
                          int64_t num_tokens) const;
 
   ///   out  [num_tokens, num_rows()] contiguous;  x  [num_tokens, num_cols()] contiguous
+  ///   row_adapters  [num_tokens] the adapter whose product each row adds, -1 = none; or empty
+  /// kUnsupported for a row with an adapter: none can be loaded yet.
   Status forward(const kernels::KernelContext& ctx, float* out, const float* x, int64_t num_tokens,
-                 kernels::Epilogue epilogue) const;
+                 kernels::Epilogue epilogue, std::span<const int32_t> row_adapters = {}) const;
 
   /// The same with rows that another op left as `matrices().front()`, the only one, reads them.
   Status forward_prepared(const kernels::KernelContext& ctx, float* out, const std::byte* x,
-                          int64_t num_tokens, kernels::Epilogue epilogue) const;
+                          int64_t num_tokens, kernels::Epilogue epilogue,
+                          std::span<const int32_t> row_adapters = {}) const;
 
  private:
   bool is_summed() const;

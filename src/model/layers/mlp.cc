@@ -27,8 +27,10 @@ size_t Mlp::workspace_bytes(const StepLimits& limits) const {
       down_proj_.workspace_bytes(limits.num_tokens, limits.num_threads));
 }
 
-Status Mlp::forward(const Step& step, int64_t num_rows) const {
+Status Mlp::forward(const Step& step, int64_t num_rows,
+                    std::span<const int32_t> row_adapters) const {
   const Activations& act = step.activations;
+  OCTAVO_TRY(check_adapters(row_adapters));
   {
     const auto timer = gate_up_proj_.timer(step.ctx, kernels::Op::kGateUpProj, num_rows);
     const auto [gate, up] = halves_of(gate_up_proj_);
@@ -36,8 +38,11 @@ Status Mlp::forward(const Step& step, int64_t num_rows) const {
                           up, down_proj_.matrices().front());
   }
   const auto timer = down_proj_.timer(step.ctx, kernels::Op::kDownProj, num_rows);
-  return down_proj_.forward_prepared(step.ctx, act.hidden, act.mlp, num_rows,
-                                     kernels::Epilogue::kAdd);
+  return add_to_residual(step.ctx, act, num_rows * down_proj_.num_rows(), residual_multiplier_,
+                         [&](float* out, kernels::Epilogue epilogue) {
+                           return down_proj_.forward_prepared(step.ctx, out, act.mlp, num_rows,
+                                                              epilogue, row_adapters);
+                         });
 }
 
 }  // namespace octavo::model
