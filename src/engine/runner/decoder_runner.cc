@@ -250,10 +250,10 @@ void DecoderRunner::process_row(size_t row, SamplerScratch& scratch, RunnerOutpu
   if (wanted.prompt_position >= 0) {
     // Rows of one sequence may be on several threads; each writes its own entry. An unusable row
     // stays empty, which accept_results sees.
-    if (!scan_row(logits).is_valid) return;
+    if (!kernels::scan_logits(logits).is_valid) return;
     state.prompt_logprobs[wanted.prompt_position] =
         token_logprobs(logits, state.tokens[wanted.prompt_position],
-                       *state.sampling.params().prompt_logprobs, scratch.candidates);
+                       *state.sampling.params().prompt_logprobs, scratch);
     return;
   }
   RunnerResult& result = output.results[wanted.sequence];

@@ -151,6 +151,11 @@ struct SimdAvx2 {
     };
     return {one(x.a, y.a, lane.a, first.a, last.a), one(x.b, y.b, lane.b, first.b, last.b)};
   }
+  OCTAVO_SIMD uint32_t mask_ge(F x, F y) {
+    const int low = _mm256_movemask_ps(_mm256_cmp_ps(x.a, y.a, _CMP_GE_OQ));
+    const int high = _mm256_movemask_ps(_mm256_cmp_ps(x.b, y.b, _CMP_GE_OQ));
+    return static_cast<uint32_t>(low | high << 8);
+  }
   OCTAVO_SIMD float reduce_add(F x) {
     const __m256 eight = _mm256_add_ps(x.a, x.b);
     const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));

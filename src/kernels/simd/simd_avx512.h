@@ -97,6 +97,7 @@ struct SimdAvx512 {
     const auto mask = static_cast<__mmask16>(first_lanes(end) & ~first_lanes(begin));
     return _mm512_mask_blend_ps(mask, _mm512_set1_ps(other), a);
   }
+  OCTAVO_SIMD uint32_t mask_ge(F a, F b) { return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ); }
   OCTAVO_SIMD float reduce_add(F a) {
     const __m256 low = _mm512_castps512_ps256(a);
     const __m256 high = _mm512_extractf32x8_ps(a, 1);

@@ -176,6 +176,12 @@ struct SimdGeneric {
     const I lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     return select((lane >= iset1(begin)) & (lane < iset1(end)), a, set1(other));
   }
+  /// Bit i: is lane i of a >= that of b? False for NaN.
+  OCTAVO_SIMD uint32_t mask_ge(F a, F b) {
+    uint32_t mask = 0;
+    for (int i = 0; i < 16; ++i) mask |= (a[i] >= b[i] ? 1u : 0u) << i;
+    return mask;
+  }
   /// The same tree in all classes: halves added, then quarters, ...
   OCTAVO_SIMD float reduce_add(F a) {
     float x[16];
