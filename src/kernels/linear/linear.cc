@@ -38,6 +38,8 @@ size_t prepared_row_bytes(WeightFormat format, Arithmetic arithmetic, int64_t nu
       return cols * sizeof(float);
     case WeightFormat::kBF16:
       return (cols + 1) / 2 * 2 * static_cast<size_t>(bf16_bytes);
+    case WeightFormat::kQ6_K:
+      return cols / kQuantBlock * sizeof(HalvesActivationBlock);
     default:
       return cols / kQuantBlock * sizeof(ActivationBlock);
   }
