@@ -253,8 +253,9 @@ int run(int argc, char** argv) {
   std::printf("%s, %d threads; roofs: read %.1f GB/s, int8 %.0f GOP/s, bf16 %.0f GFLOP/s\n",
               std::string(name_of(current_isa())).c_str(), bench.pool.num_threads(),
               bench.roofs.read_gb_s, bench.roofs.int8_gop_s, bench.roofs.bf16_gflop_s);
-  for (const WeightFormat format : {WeightFormat::kQ4_1, WeightFormat::kQ4_0, WeightFormat::kQ8_0,
-                                    WeightFormat::kBF16, WeightFormat::kF16, WeightFormat::kF32}) {
+  for (const WeightFormat format :
+       {WeightFormat::kQ4_1, WeightFormat::kQ4_0, WeightFormat::kQ5_0, WeightFormat::kQ5_1,
+        WeightFormat::kQ8_0, WeightFormat::kBF16, WeightFormat::kF16, WeightFormat::kF32}) {
     if (!wanted(name_of(format))) continue;
     bench_linear(bench, format, Arithmetic::kNative);
     if (wanted("shapes")) bench_shapes(bench, format);

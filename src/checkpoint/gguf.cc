@@ -42,23 +42,39 @@ std::string ggml_name(uint32_t number) {
   return fmt::format("number {}", number);
 }
 
+struct ReadableType {
+  uint32_t number;
+  TensorType type;
+};
+constexpr auto kReadableTypes = std::to_array<ReadableType>({
+    {0, TensorType::kF32},
+    {1, TensorType::kF16},
+    {30, TensorType::kBF16},
+    {8, TensorType::kQ8_0},
+    {2, TensorType::kQ4_0},
+    {3, TensorType::kQ4_1},
+    {6, TensorType::kQ5_0},
+    {7, TensorType::kQ5_1},
+    {12, TensorType::kQ4_K},
+    {13, TensorType::kQ5_K},
+    {14, TensorType::kQ6_K},
+});
+
 std::optional<TensorType> readable_type(uint32_t number) {
-  switch (number) {
-    case 0:
-      return TensorType::kF32;
-    case 1:
-      return TensorType::kF16;
-    case 2:
-      return TensorType::kQ4_0;
-    case 3:
-      return TensorType::kQ4_1;
-    case 8:
-      return TensorType::kQ8_0;
-    case 30:
-      return TensorType::kBF16;
-    default:
-      return std::nullopt;
+  for (const ReadableType& row : kReadableTypes) {
+    if (row.number == number) return row.type;
   }
+  return std::nullopt;
+}
+
+/// "F32, F16, ... and Q6_K"
+std::string readable_names() {
+  std::string names;
+  for (size_t i = 0; i < kReadableTypes.size(); ++i) {
+    if (i > 0) names += i + 1 == kReadableTypes.size() ? " and " : ", ";
+    names += name_of(kReadableTypes[i].type);
+  }
+  return names;
 }
 
 /// A tensor as its info block describes it; `relative` counts from the data section.
@@ -103,10 +119,8 @@ Result<TensorInfo> read_tensor_info(ByteReader& in) {
   OCTAVO_TRY(info.relative, in.read<uint64_t>(what));
   const auto type = readable_type(number);
   if (!type) {
-    return in.unsupported(
-        "{} at offset {} has type {}, which cannot be read; F32, F16, BF16, Q8_0, Q4_0 and Q4_1 "
-        "can",
-        what, info.info_offset, ggml_name(number));
+    return in.unsupported("{} at offset {} has type {}, which cannot be read; {} can", what,
+                          info.info_offset, ggml_name(number), readable_names());
   }
   info.tensor.type = *type;
   const auto size_bytes = size_bytes_of(*type, info.tensor.shape);

@@ -232,24 +232,49 @@ TEST(Gguf, AlignmentMustBeAPowerOfTwo) {
 }
 
 TEST(Gguf, UnreadableTypesAreNamed) {
-  EXPECT_THAT(error_of_tensor({256}, 12, 0, 144), HasSubstr("has type Q4_K"));
+  EXPECT_THAT(error_of_tensor({256}, 10, 0, 144), HasSubstr("has type Q2_K"));
   EXPECT_THAT(error_of_tensor({256}, 20, 0, 144), HasSubstr("has type IQ4_NL"));
   EXPECT_THAT(error_of_tensor({256}, 39, 0, 144), HasSubstr("has type MXFP4"));
   EXPECT_THAT(error_of_tensor({256}, 1000, 0, 144), HasSubstr("has type number 1000"));
 }
 
 TEST(Gguf, ReadableTypesHaveTheRightSize) {
-  const std::vector<std::tuple<uint32_t, TensorType, size_t>> types = {
-      {0, TensorType::kF32, 256}, {1, TensorType::kF16, 128}, {30, TensorType::kBF16, 128},
-      {8, TensorType::kQ8_0, 68}, {2, TensorType::kQ4_0, 36}, {3, TensorType::kQ4_1, 40},
+  struct Case {
+    uint32_t number;
+    TensorType type;
+    uint64_t elements;
+    size_t size_bytes;  // of two rows of so many elements
   };
-  for (const auto& [number, type, size_bytes] : types) {
-    const std::string file = padded(header(1, 0) + info("t", {32, 2}, number, 0), size_bytes);
+  const std::vector<Case> cases = {
+      {0, TensorType::kF32, 32, 256},    {1, TensorType::kF16, 32, 128},
+      {30, TensorType::kBF16, 32, 128},  {8, TensorType::kQ8_0, 32, 68},
+      {2, TensorType::kQ4_0, 32, 36},    {3, TensorType::kQ4_1, 32, 40},
+      {6, TensorType::kQ5_0, 32, 44},    {7, TensorType::kQ5_1, 32, 48},
+      {12, TensorType::kQ4_K, 256, 288}, {13, TensorType::kQ5_K, 256, 352},
+      {14, TensorType::kQ6_K, 256, 420},
+  };
+  for (const Case& c : cases) {
+    const std::string file =
+        padded(header(1, 0) + info("t", {c.elements, 2}, c.number, 0), c.size_bytes);
     const auto contents = parse_gguf(bytes_of(file), "m", true);
     ASSERT_TRUE(contents.ok()) << contents.error().message;
-    EXPECT_EQ(contents->tensors[0].type, type);
-    EXPECT_EQ(contents->tensors[0].data.size(), size_bytes);
+    EXPECT_EQ(contents->tensors[0].type, c.type);
+    EXPECT_EQ(contents->tensors[0].data.size(), c.size_bytes);
     error_of(file.substr(0, file.size() - 1));
+  }
+}
+
+TEST(Gguf, RowsMustBeWholeBlocks) {
+  for (const uint32_t number : {6u, 7u}) {
+    EXPECT_THAT(error_of_tensor({16}, number, 0, 80), HasSubstr("no whole blocks of Q5_"));
+    // Whole blocks in all, but not in a row.
+    EXPECT_THAT(error_of_tensor({16, 2}, number, 0, 80), HasSubstr("no whole blocks of Q5_"));
+  }
+  for (const uint32_t number : {12u, 13u, 14u}) {
+    for (const uint64_t columns : {32, 128, 255, 257, 576}) {
+      EXPECT_THAT(error_of_tensor({columns, 256}, number, 0, 80),
+                  HasSubstr("no whole blocks of Q"));
+    }
   }
 }
 

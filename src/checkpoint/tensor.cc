@@ -1,55 +1,45 @@
 #include "checkpoint/tensor.h"
 
+#include <iterator>
+
 #include "base/check.h"
 
 namespace octavo::checkpoint {
 namespace {
 
-// Block sizes of ggml-common.h: one or two f16 scales, then 32 values.
-struct Layout {
+// In the order of TensorType. Block sizes of ggml-common.h: the f16 scales, other scales, quants.
+struct TypeInfo {
+  std::string_view name;
   uint64_t block_elements;
   uint64_t block_bytes;
 };
+constexpr TypeInfo kTypes[] = {
+    {"F32", 1, 4},
+    {"F16", 1, 2},
+    {"BF16", 1, 2},
+    {"Q8_0", 32, 2 + 32},
+    {"Q4_0", 32, 2 + 16},
+    {"Q4_1", 32, 4 + 16},
+    {"Q5_0", 32, 2 + 4 + 16},
+    {"Q5_1", 32, 4 + 4 + 16},
+    {"Q4_K", 256, 4 + 12 + 128},
+    {"Q5_K", 256, 4 + 12 + 32 + 128},
+    {"Q6_K", 256, 2 + 16 + 64 + 128},
+};
+static_assert(std::size(kTypes) == static_cast<size_t>(TensorType::kQ6_K) + 1);
 
-Layout layout_of(TensorType type) {
-  switch (type) {
-    case TensorType::kF32:
-      return {1, 4};
-    case TensorType::kF16:
-    case TensorType::kBF16:
-      return {1, 2};
-    case TensorType::kQ8_0:
-      return {32, 2 + 32};
-    case TensorType::kQ4_0:
-      return {32, 2 + 16};
-    case TensorType::kQ4_1:
-      return {32, 4 + 16};
-  }
-  check_failed(__FILE__, __LINE__, "TensorType is one of its values", "");
+const TypeInfo& info_of(TensorType type) {
+  const auto index = static_cast<size_t>(type);
+  CHECK_LT(index, std::size(kTypes));
+  return kTypes[index];
 }
 
 }  // namespace
 
-std::string_view name_of(TensorType type) {
-  switch (type) {
-    case TensorType::kF32:
-      return "F32";
-    case TensorType::kF16:
-      return "F16";
-    case TensorType::kBF16:
-      return "BF16";
-    case TensorType::kQ8_0:
-      return "Q8_0";
-    case TensorType::kQ4_0:
-      return "Q4_0";
-    case TensorType::kQ4_1:
-      return "Q4_1";
-  }
-  check_failed(__FILE__, __LINE__, "TensorType is one of its values", "");
-}
+std::string_view name_of(TensorType type) { return info_of(type).name; }
 
 std::optional<uint64_t> size_bytes_of(TensorType type, const std::vector<int64_t>& shape) {
-  const Layout layout = layout_of(type);
+  const TypeInfo& layout = info_of(type);
   const auto innermost = shape.empty() ? uint64_t{1} : static_cast<uint64_t>(shape.back());
   if (innermost % layout.block_elements != 0) return std::nullopt;
   uint64_t count = 1;

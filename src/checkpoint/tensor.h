@@ -11,11 +11,23 @@
 namespace octavo::checkpoint {
 
 /// Element types a checkpoint file can hold that we can read.
-enum class TensorType : uint8_t { kF32, kF16, kBF16, kQ8_0, kQ4_0, kQ4_1 };
+enum class TensorType : uint8_t {
+  kF32,
+  kF16,
+  kBF16,
+  kQ8_0,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
+};
 /// Spelling of ggml and safetensors: "BF16", "Q4_1".
 std::string_view name_of(TensorType type);
 /// Bytes that a tensor of `shape` takes. nullopt when a dimension is negative, the product does not
-/// fit 64 bits, or a quantised row is no whole number of its blocks of 32.
+/// fit 64 bits, or a quantised row is no whole number of its blocks of 32 or 256.
 std::optional<uint64_t> size_bytes_of(TensorType type, const std::vector<int64_t>& shape);
 
 /// One tensor of a mapped file. `data` stays valid as long as the Checkpoint; it holds exactly

@@ -92,8 +92,10 @@ void expect_same_as_steps(const Case& c, bool stacked) {
 TEST_P(GatedLinear, HasTheBitsOfItsStepsInEveryFormat) {
   for (const WeightFormat format : kAllFormats) {
     for (const Arithmetic arithmetic : {Arithmetic::kNative, Arithmetic::kF32}) {
+      const bool is_super = block_elements(format) > 32;
       for (const int64_t tokens : {1, 2, 31, 32, 33, 100}) {
-        expect_same_as_steps({format, format, arithmetic, 160, 64, tokens}, true);
+        expect_same_as_steps(
+            {format, format, arithmetic, is_super ? 256 : 160, is_super ? 256 : 64, tokens}, true);
         if (HasFatalFailure()) return;
       }
     }
@@ -104,6 +106,7 @@ TEST_P(GatedLinear, TakesManyRowsAndColumns) {
   for (const WeightFormat format : {WeightFormat::kQ4_1, WeightFormat::kBF16}) {
     expect_same_as_steps({format, WeightFormat::kQ8_0, Arithmetic::kNative, 1536, 96, 1}, true);
     expect_same_as_steps({format, WeightFormat::kQ8_0, Arithmetic::kNative, 416, 96, 700}, false);
+    expect_same_as_steps({format, WeightFormat::kQ6_K, Arithmetic::kNative, 512, 96, 40}, false);
   }
 }
 

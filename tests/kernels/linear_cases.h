@@ -9,11 +9,17 @@
 
 namespace octavo::kernels {
 
-inline constexpr WeightFormat kAllFormats[] = {WeightFormat::kF32,  WeightFormat::kF16,
-                                               WeightFormat::kBF16, WeightFormat::kQ8_0,
-                                               WeightFormat::kQ4_0, WeightFormat::kQ4_1};
+inline constexpr WeightFormat kAllFormats[] = {
+    WeightFormat::kF32,  WeightFormat::kF16,  WeightFormat::kBF16, WeightFormat::kQ8_0,
+    WeightFormat::kQ4_0, WeightFormat::kQ4_1, WeightFormat::kQ5_0, WeightFormat::kQ5_1,
+    WeightFormat::kQ4_K, WeightFormat::kQ5_K, WeightFormat::kQ6_K};
 
 inline bool is_block_format(WeightFormat format) { return format >= WeightFormat::kQ8_0; }
+
+/// `cols`, or for the super-blocks about twice as many.
+inline int64_t whole_blocks(WeightFormat format, int64_t cols) {
+  return block_elements(format) == 256 ? (cols + 127) / 128 * 256 : cols;
+}
 
 /// Random rows as they lie in a file.
 inline std::vector<std::byte> random_weight(WeightFormat format, int64_t rows, int64_t cols,
@@ -30,40 +36,72 @@ inline std::vector<std::byte> random_weight(WeightFormat format, int64_t rows, i
     }
     return bytes;
   }
-  const size_t block = row_bytes(format, 32);
+  const size_t block = row_bytes(format, block_elements(format));
+  const bool super_block = block_elements(format) == 256;
   for (size_t i = 0; i < bytes.size(); i += block) {
     for (size_t j = 0; j < block; ++j) bytes[i + j] = static_cast<std::byte>(numbers.next() >> 40);
-    put(i, f16_from_float(numbers.value() * 0.1f));
-    if (format == WeightFormat::kQ4_1) put(i + 2, f16_from_float(numbers.value()));
+    const float scale = super_block ? 0.1f / 32 : 0.1f;
+    put(format == WeightFormat::kQ6_K ? i + 208 : i, f16_from_float(numbers.value() * scale));
+    const bool has_min = format == WeightFormat::kQ4_1 || format == WeightFormat::kQ5_1 ||
+                         format == WeightFormat::kQ4_K || format == WeightFormat::kQ5_K;
+    if (has_min) put(i + 2, f16_from_float(numbers.value() * (super_block ? 1.0f / 32 : 1.0f)));
   }
   return bytes;
 }
 
-/// One row of a file, widened; written down from the formats' definition in ggml.
+/// Element `j` of one block of a file, written down from the formats' definition in ggml.
+inline double widen_element(WeightFormat format, const std::byte* block, int j) {
+  const auto byte = [&](int at) { return static_cast<int>(block[at]); };
+  const auto half = [&](int at) {
+    uint16_t bits;
+    std::memcpy(&bits, block + at, 2);
+    return static_cast<double>(float_from_f16(bits));
+  };
+  const auto nibble = [&](int head) {
+    return j < 16 ? byte(head + j) & 15 : byte(head + j - 16) >> 4;
+  };
+  const auto fifth = [&](int head) { return (byte(head + j / 8) >> (j % 8) & 1) << 4; };
+  switch (format) {
+    case WeightFormat::kQ8_0:
+      return half(0) * static_cast<int8_t>(block[2 + j]);
+    case WeightFormat::kQ4_0:
+      return half(0) * (nibble(2) - 8);
+    case WeightFormat::kQ4_1:
+      return half(0) * nibble(4) + half(2);
+    case WeightFormat::kQ5_0:
+      return half(0) * ((nibble(6) | fifth(2)) - 16);
+    case WeightFormat::kQ5_1:
+      return half(0) * (nibble(8) | fifth(4)) + half(2);
+    case WeightFormat::kQ6_K: {
+      const int l = j % 32, part = j % 128 / 32, n = j / 128;
+      const int low = byte(64 * n + 32 * (part & 1) + l) >> (part < 2 ? 0 : 4) & 15;
+      const int high = byte(128 + 32 * n + l) >> (2 * part) & 3;
+      return half(208) * static_cast<int8_t>(block[192 + j / 16]) * ((low | high << 4) - 32);
+    }
+    default: {  // Q4_K, Q5_K
+      const int g = j / 32;
+      const int scale = g < 4 ? byte(4 + g) & 63 : (byte(8 + g) & 15) | (byte(g) >> 6) << 4;
+      const int min = g < 4 ? byte(8 + g) & 63 : byte(8 + g) >> 4 | (byte(4 + g) >> 6) << 4;
+      const bool five = format == WeightFormat::kQ5_K;
+      int q = byte((five ? 48 : 16) + 32 * (g / 2) + j % 32) >> (4 * (g % 2)) & 15;
+      if (five) q |= (byte(16 + j % 32) >> g & 1) << 4;
+      return half(0) * scale * q - half(2) * min;
+    }
+  }
+}
+
+/// One row of a file, widened.
 inline std::vector<double> widen_row(WeightFormat format, const std::byte* row, int64_t cols) {
   std::vector<double> out(static_cast<size_t>(cols));
+  const int64_t elements = block_elements(format);
   for (int64_t k = 0; k < cols; ++k) {
     if (!is_block_format(format)) {
       out[static_cast<size_t>(k)] = load_element(format, row, k);
       continue;
     }
-    const std::byte* const block = row + static_cast<size_t>(k / 32) * row_bytes(format, 32);
-    const auto half = [&](int at) {
-      uint16_t bits;
-      std::memcpy(&bits, block + at, 2);
-      return static_cast<double>(float_from_f16(bits));
-    };
-    const int j = static_cast<int>(k % 32);
-    double value = 0;
-    if (format == WeightFormat::kQ8_0) {
-      value = half(0) * static_cast<int8_t>(block[2 + j]);
-    } else {
-      const int head = format == WeightFormat::kQ4_1 ? 4 : 2;
-      const int byte = static_cast<int>(block[head + j % 16]);
-      const int q = j < 16 ? byte & 15 : byte >> 4;
-      value = format == WeightFormat::kQ4_1 ? half(0) * q + half(2) : half(0) * (q - 8);
-    }
-    out[static_cast<size_t>(k)] = value;
+    const std::byte* const block =
+        row + static_cast<size_t>(k / elements) * row_bytes(format, elements);
+    out[static_cast<size_t>(k)] = widen_element(format, block, static_cast<int>(k % elements));
   }
   return out;
 }
@@ -76,7 +114,7 @@ struct Expected {
 /// Product of one row of x with one widened row of the weight, and how far a kernel may be from it.
 ///   f32 sums: each of the K steps rounds once, relative to the partial sums, which the sum of
 ///     magnitudes bounds: K * 2^-24 * sum |w x|, twice for the multiplication of an unfused row,
-///     and once more per weight for its own rounding (Q4_1's d * q + m).
+///     and once more per weight for its own rounding (d * q + m).
 ///   x rounded to bf16: 2^-8 relative per element (half an ulp is 2^-9; flushed subnormals are
 ///     below any sum here); to f16: 2^-11.
 ///   x quantised: half a step of its block's scale, max|x| / 127 / 2, against |w|.
@@ -85,18 +123,21 @@ inline Expected expect_product(WeightFormat format, Arithmetic arithmetic, const
   Expected expected;
   double magnitude = 0;
   double quantised = 0;
+  double largest = 0;  // |x| of the block of 32
   for (size_t k = 0; k < w.size(); ++k) {
     expected.value += w[k] * x[k];
     magnitude += std::abs(w[k] * x[k]);
-    if (is_block_format(format)) {
-      double largest = 0;
-      for (size_t j = k / 32 * 32; j < k / 32 * 32 + 32; ++j) {
+    if (!is_block_format(format)) continue;
+    if (k % 32 == 0) {
+      largest = 0;
+      for (size_t j = k; j < k + 32; ++j) {
         largest = std::max(largest, std::abs(static_cast<double>(x[j])));
       }
-      // Q4_1 splits a weight into d * q and m, whose magnitudes may exceed the weight's.
-      quantised += largest / 127 / 2 * (std::abs(w[k]) + 1e-6);
-      magnitude += is_block_format(format) ? largest * 2 : 0;
     }
+    quantised += largest / 127 / 2 * (std::abs(w[k]) + 1e-6);
+    // Formats with a minimum split a weight into d * q and m, whose magnitudes may exceed the
+    // weight's: in random_weight up to 2, in super-blocks 0.1 / 32 * 63 * 31 + 63 / 32 < 9.
+    magnitude += largest * (block_elements(format) == 256 ? 9 : 2);
   }
   const double steps = static_cast<double>(w.size()) + 8;
   expected.tolerance = 3 * steps * 0x1p-24 * magnitude + 1e-30;

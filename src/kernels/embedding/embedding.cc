@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "kernels/embedding/block_rows.h"
 #include "kernels/linear/convert.h"
 #include "kernels/linear/linear_params.h"
 
@@ -51,6 +52,14 @@ void widen_block_row(float* out, const std::byte* panel, int lane, int64_t num_c
   }
 }
 
+using WidenRow = void (*)(float* out, const std::byte* panel, int lane, int64_t num_cols,
+                          WeightFormat format);
+
+WidenRow widen_row(WeightFormat format) {
+  if (format >= WeightFormat::kQ5_0) return widen_packed_block_row;
+  return format >= WeightFormat::kQ8_0 ? widen_block_row : widen_float_row;
+}
+
 }  // namespace
 
 void embedding(const KernelContext& ctx, float* out, const int32_t* ids, int64_t num_tokens,
@@ -66,9 +75,8 @@ void embedding(const KernelContext& ctx, float* out, const int32_t* ids, int64_t
       const int32_t id = ids[i];
       CHECK(id >= 0 && id < table.num_rows());
       const std::byte* panel = table.data() + static_cast<size_t>(id / kPanelRows) * panel_bytes;
-      const bool blocks = table.format() >= WeightFormat::kQ8_0;
-      (blocks ? widen_block_row : widen_float_row)(out + i * num_cols, panel, id % kPanelRows,
-                                                   num_cols, table.format());
+      widen_row(table.format())(out + i * num_cols, panel, id % kPanelRows, num_cols,
+                                table.format());
     }
   });
 }

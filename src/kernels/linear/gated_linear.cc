@@ -15,7 +15,7 @@ constexpr int64_t kPieceElements = 8 << 10;
 
 /// A multiple of the tiles' widths and of a block.
 int64_t column_unit(const PackedMatrix& weight) {
-  return weight.format() >= WeightFormat::kQ8_0 ? 32 : 96;
+  return block_elements(weight.format()) > 1 ? 32 : 96;
 }
 
 int64_t columns_at_once(int64_t num_rows, int64_t unit) {

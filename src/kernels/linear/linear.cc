@@ -92,6 +92,8 @@ size_t prepared_bytes(const PackedMatrix& weight, int64_t num_cols) {
       return cols * sizeof(float);
     case WeightFormat::kBF16:
       return (cols + 1) / 2 * 2 * static_cast<size_t>(current_linear_kernels().bf16_bytes);
+    case WeightFormat::kQ6_K:
+      return cols / kQuantBlock * sizeof(HalvesActivationBlock);
     default:
       return cols / kQuantBlock * sizeof(ActivationBlock);
   }

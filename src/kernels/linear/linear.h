@@ -12,12 +12,26 @@
 namespace octavo::kernels {
 
 /// How weights are stored, in the file and packed: a 4-bit weight stays 4 bits.
-/// Q8_0, Q4_0, Q4_1: GGUF blocks of 32 along K.
-enum class WeightFormat : uint8_t { kF32, kF16, kBF16, kQ8_0, kQ4_0, kQ4_1 };
+/// Q8_0 to Q5_1: GGUF blocks of 32 along K; Q4_K, Q5_K, Q6_K: GGUF super-blocks of 256.
+enum class WeightFormat : uint8_t {
+  kF32,
+  kF16,
+  kBF16,
+  kQ8_0,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
+};
+inline constexpr size_t kWeightFormatCount = 11;
 
 std::string_view name_of(WeightFormat format);
-/// Bytes of one row of `num_cols` elements as it lies in a file. For the block formats num_cols
-/// must be a multiple of 32.
+/// Columns of one block: 1, 32 or 256. A row is a whole number of blocks.
+int64_t block_elements(WeightFormat format);
+/// Bytes of one row of `num_cols` elements as it lies in a file.
 size_t row_bytes(WeightFormat format, int64_t num_cols);
 
 /// How a product is computed.

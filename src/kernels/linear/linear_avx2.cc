@@ -1,7 +1,7 @@
 #include "kernels/simd/simd_avx2.h"
 //
-#include "kernels/linear/linear_impl.h"
+#include "kernels/linear/linear_table.h"
 
 namespace octavo::kernels::avx2 {
-const LinearKernels kLinear = linear_kernels<SimdAvx2>();
+const LinearKernels kLinear = all_linear_kernels<SimdAvx2>();
 }

@@ -1,7 +1,7 @@
 #include "kernels/simd/simd_generic.h"
 //
-#include "kernels/linear/linear_impl.h"
+#include "kernels/linear/linear_table.h"
 
 namespace octavo::kernels::generic {
-const LinearKernels kLinear = linear_kernels<SimdGeneric>();
+const LinearKernels kLinear = all_linear_kernels<SimdGeneric>();
 }

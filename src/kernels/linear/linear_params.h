@@ -13,6 +13,12 @@ namespace octavo::kernels {
 ///   Q8_0  K/32 blocks of 16 f16 d · [8][16][4] u8 (q + 128)
 ///   Q4_0  K/32 blocks of 16 f16 d · [4][16][4] u8, elements 4l.. low and 16 + 4l.. high nibbles
 ///   Q4_1  as Q4_0 with 16 f16 m behind d
+///   Q5_0  16 f16 d · [16] u32 fifth bits, bit g of byte j for element 4g + j · nibbles as Q4_0
+///   Q5_1  as Q5_0 with 16 f16 m behind d
+/// and of K/256 super-blocks, the file's words of 16 rows side by side ([words][16][4 bytes]):
+///   Q4_K  16 f16 d · 16 f16 dmin · [3] words of scales · [32] of nibbles
+///   Q5_K  as Q4_K with [8] words of fifth bits behind the scales
+///   Q6_K  16 f16 d · [4] words of scales · [32] of low nibbles · [16] of upper pairs of bits
 struct LinearCall {
   const std::byte* weight = nullptr;
   size_t panel_bytes = 0;
@@ -52,6 +58,15 @@ struct ActivationBlock {
 };
 static_assert(sizeof(ActivationBlock) == 40);
 
+/// The same for weights whose scales change after 16 columns (Q6_K): a starting value for each
+/// half.
+struct HalvesActivationBlock {
+  int8_t q[32];
+  float s;
+  int32_t c[2];
+};
+static_assert(sizeof(HalvesActivationBlock) == 44);
+
 inline constexpr int kPanelRows = 16;
 inline constexpr int kQuantBlock = 32;
 /// Rows from which the 4-bit formats unpack a panel before they multiply: unpacking costs about as
@@ -61,8 +76,10 @@ inline constexpr int64_t kUnpackRows = 32;
 inline constexpr size_t kUnpackedBlockBytes = 128 + 512;
 /// Panels unpacked at a time, at most.
 inline constexpr int kUnpackPanels = 2;
+inline constexpr int kSuperBlock = 256;
 /// Index order of the arrays below: WeightFormat's.
-inline constexpr int kNumWeightFormats = 6;
+inline constexpr int kNumWeightFormats = 11;
+enum : int { kIndexQ5_0 = 6, kIndexQ5_1, kIndexQ4_K, kIndexQ5_K, kIndexQ6_K };
 
 /// All kernels of one ISA.
 struct LinearKernels {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <string>
 
 #include "kernels/linear/convert.h"
@@ -9,7 +10,26 @@
 namespace octavo::kernels {
 namespace {
 
-bool is_block_format(WeightFormat format) { return format >= WeightFormat::kQ8_0; }
+static_assert(static_cast<int>(WeightFormat::kQ5_0) == kIndexQ5_0 &&
+              static_cast<int>(WeightFormat::kQ6_K) == kIndexQ6_K &&
+              kWeightFormatCount == kNumWeightFormats);
+
+struct FormatInfo {
+  std::string_view name;
+  int64_t elements;  // of a block
+  size_t bytes;
+};
+// In the order of WeightFormat; block sizes of ggml-common.h.
+constexpr FormatInfo kFormats[] = {
+    {"F32", 1, 4},      {"F16", 1, 2},      {"BF16", 1, 2},     {"Q8_0", 32, 34},
+    {"Q4_0", 32, 18},   {"Q4_1", 32, 20},   {"Q5_0", 32, 22},   {"Q5_1", 32, 24},
+    {"Q4_K", 256, 144}, {"Q5_K", 256, 176}, {"Q6_K", 256, 210},
+};
+static_assert(std::size(kFormats) == kWeightFormatCount);
+
+const FormatInfo& info_of(WeightFormat format) { return kFormats[static_cast<size_t>(format)]; }
+
+bool is_block_format(WeightFormat format) { return block_elements(format) > 1; }
 
 /// Bytes of one row in a panel, K padded as the kernels need it.
 size_t packed_row_bytes(WeightFormat format, int64_t num_cols) {
@@ -50,6 +70,77 @@ void pack_blocks(std::byte* out, const PanelRows& rows, int64_t num_cols) {
       for (size_t i = 0; i < 4 * kWords * kPanelRows; ++i) out[i] ^= std::byte{0x80};
     }
     out += 4 * kWords * kPanelRows;
+  }
+}
+
+/// The blocks of 16 rows from `block` on; padding is zeros.
+struct BlockRows {
+  const std::byte* row[kPanelRows];
+
+  template <size_t kFileBytes>
+  static BlockRows of(const PanelRows& rows, int64_t block) {
+    static constexpr std::byte kZeros[kFileBytes] = {};
+    BlockRows blocks;
+    for (int r = 0; r < kPanelRows; ++r) {
+      blocks.row[r] =
+          rows.data[r] == nullptr ? kZeros : rows.data[r] + static_cast<size_t>(block) * kFileBytes;
+    }
+    return blocks;
+  }
+
+  /// 16-bit numbers at `at`, side by side. Returns the end of what was written.
+  std::byte* halves(std::byte* out, size_t at) const {
+    for (int r = 0; r < kPanelRows; ++r) std::memcpy(out + 2 * r, row[r] + at, 2);
+    return out + 2 * kPanelRows;
+  }
+  std::byte* words(std::byte* out, size_t at, size_t count) const {
+    const std::byte* from[kPanelRows];
+    for (int r = 0; r < kPanelRows; ++r) from[r] = row[r] + at;
+    interleave_words(out, from, count);
+    return out + 4 * kPanelRows * count;
+  }
+};
+
+/// Bit i of the file (the fifth bit of element i = 4g + j) goes to bit 8j + g.
+uint32_t spread_fifth_bits(uint32_t bits) {
+  uint32_t spread = 0;
+  for (uint32_t i = 0; i < 32; ++i) spread |= (bits >> i & 1) << (8 * (i % 4) + i / 4);
+  return spread;
+}
+
+template <size_t kScales>
+void pack_q5(std::byte* out, const PanelRows& rows, int64_t num_cols) {
+  for (int64_t b = 0; b < num_cols / kQuantBlock; ++b) {
+    const BlockRows blocks = BlockRows::of<2 * kScales + 4 + 16>(rows, b);
+    for (size_t s = 0; s < kScales; ++s) out = blocks.halves(out, 2 * s);
+    for (int r = 0; r < kPanelRows; ++r, out += 4) {
+      uint32_t bits;
+      std::memcpy(&bits, blocks.row[r] + 2 * kScales, 4);
+      bits = spread_fifth_bits(bits);
+      std::memcpy(out, &bits, 4);
+    }
+    out = blocks.words(out, 2 * kScales + 4, 4);
+  }
+}
+
+/// Q4_K and Q5_K: d, dmin, then words in the file's order.
+template <size_t kWords>
+void pack_q45k(std::byte* out, const PanelRows& rows, int64_t num_cols) {
+  for (int64_t b = 0; b < num_cols / kSuperBlock; ++b) {
+    const BlockRows blocks = BlockRows::of<4 + 4 * kWords>(rows, b);
+    out = blocks.halves(out, 0);
+    out = blocks.halves(out, 2);
+    out = blocks.words(out, 4, kWords);
+  }
+}
+
+/// The file has low nibbles (128 bytes), upper bits (64), scales (16), d.
+void pack_q6k(std::byte* out, const PanelRows& rows, int64_t num_cols) {
+  for (int64_t b = 0; b < num_cols / kSuperBlock; ++b) {
+    const BlockRows blocks = BlockRows::of<210>(rows, b);
+    out = blocks.halves(out, 208);
+    out = blocks.words(out, 192, 4);
+    out = blocks.words(out, 0, 48);
   }
 }
 
@@ -105,6 +196,16 @@ void pack_panel(std::byte* out, const PanelRows& rows, int64_t num_cols, WeightF
       return pack_blocks<1, 4, false>(out, rows, num_cols);
     case WeightFormat::kQ4_1:
       return pack_blocks<2, 4, false>(out, rows, num_cols);
+    case WeightFormat::kQ5_0:
+      return pack_q5<1>(out, rows, num_cols);
+    case WeightFormat::kQ5_1:
+      return pack_q5<2>(out, rows, num_cols);
+    case WeightFormat::kQ4_K:
+      return pack_q45k<3 + 32>(out, rows, num_cols);
+    case WeightFormat::kQ5_K:
+      return pack_q45k<3 + 8 + 32>(out, rows, num_cols);
+    case WeightFormat::kQ6_K:
+      return pack_q6k(out, rows, num_cols);
     case WeightFormat::kF32:
     case WeightFormat::kBF16:
       if (same) return pack_words(out, rows, num_cols, format);
@@ -115,11 +216,13 @@ void pack_panel(std::byte* out, const PanelRows& rows, int64_t num_cols, WeightF
 }
 
 Status check_parts(std::span<const WeightPart> parts, int64_t num_cols, WeightFormat format) {
-  if (num_cols <= 0 || (is_block_format(format) && num_cols % kQuantBlock != 0)) {
+  if (num_cols <= 0 || num_cols % block_elements(format) != 0) {
     return Error{Code::kInvalidArgument,
                  "a " + std::string(name_of(format)) + " matrix cannot have " +
                      std::to_string(num_cols) + " columns" +
-                     (is_block_format(format) ? "; they must be a multiple of 32" : "")};
+                     (is_block_format(format)
+                          ? "; they must be a multiple of " + std::to_string(block_elements(format))
+                          : "")};
   }
   for (const WeightPart& part : parts) {
     const bool convertible = !is_block_format(part.format) && !is_block_format(format);
@@ -175,26 +278,13 @@ class RowTable {
 
 }  // namespace
 
-std::string_view name_of(WeightFormat format) {
-  constexpr std::string_view kNames[] = {"F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1"};
-  return kNames[static_cast<size_t>(format)];
-}
+std::string_view name_of(WeightFormat format) { return info_of(format).name; }
+
+int64_t block_elements(WeightFormat format) { return info_of(format).elements; }
 
 size_t row_bytes(WeightFormat format, int64_t num_cols) {
-  const auto cols = static_cast<size_t>(num_cols);
-  switch (format) {
-    case WeightFormat::kF32:
-      return cols * 4;
-    case WeightFormat::kF16:
-    case WeightFormat::kBF16:
-      return cols * 2;
-    case WeightFormat::kQ8_0:
-      return cols / kQuantBlock * 34;
-    case WeightFormat::kQ4_0:
-      return cols / kQuantBlock * 18;
-    default:
-      return cols / kQuantBlock * 20;
-  }
+  const FormatInfo& info = info_of(format);
+  return static_cast<size_t>(num_cols / info.elements) * info.bytes;
 }
 
 Result<PackedMatrix> PackedMatrix::create(const KernelContext& ctx,

@@ -86,6 +86,11 @@ struct SimdAvx2 {
   OCTAVO_SIMD I sll(I x) {
     return {_mm256_slli_epi32(x.a, N), _mm256_slli_epi32(x.b, N)};
   }
+  template <int N>
+  OCTAVO_SIMD I sra(I x) {
+    return {_mm256_srai_epi32(x.a, N), _mm256_srai_epi32(x.b, N)};
+  }
+  OCTAVO_SIMD I or_masked(I x, I y, I mask) { return ior(x, iand(y, mask)); }
   OCTAVO_SIMD F to_f(I x) { return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)}; }
   OCTAVO_SIMD F as_f(I x) { return {_mm256_castsi256_ps(x.a), _mm256_castsi256_ps(x.b)}; }
   OCTAVO_SIMD I as_i(F x) { return {_mm256_castps_si256(x.a), _mm256_castps_si256(x.b)}; }
@@ -112,7 +117,7 @@ struct SimdAvx2 {
   OCTAVO_SIMD I dpbusd(I acc, I w, I x) {
     return {dot_bytes(acc.a, w.a, x.a), dot_bytes(acc.b, w.b, x.b)};
   }
-  /// For w up to 15: pairs of products fit into 16 bits.
+  /// For w up to 127: pairs of products fit into 16 bits.
   OCTAVO_SIMD I dpbusd_nibbles(I acc, I w, I x) {
     const __m256i ones = _mm256_set1_epi16(1);
     return {_mm256_add_epi32(acc.a, _mm256_madd_epi16(_mm256_maddubs_epi16(w.a, x.a), ones)),

@@ -72,6 +72,13 @@ struct SimdAvx512 {
   OCTAVO_SIMD I sll(I a) {
     return _mm512_slli_epi32(a, N);
   }
+  template <int N>
+  OCTAVO_SIMD I sra(I a) {
+    return _mm512_srai_epi32(a, N);
+  }
+  OCTAVO_SIMD I or_masked(I a, I b, I mask) {
+    return _mm512_ternarylogic_epi32(a, b, mask, 0xf8);  // a | (b & mask)
+  }
   OCTAVO_SIMD F to_f(I a) { return _mm512_cvtepi32_ps(a); }
   OCTAVO_SIMD F as_f(I a) { return _mm512_castsi512_ps(a); }
   OCTAVO_SIMD I as_i(F a) { return _mm512_castps_si512(a); }

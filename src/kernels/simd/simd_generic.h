@@ -89,6 +89,12 @@ struct SimdGeneric {
   OCTAVO_SIMD I sll(I a) {
     return a << N;
   }
+  template <int N>
+  OCTAVO_SIMD I sra(I a) {
+    return a >> N;
+  }
+  /// a | (b & mask)
+  OCTAVO_SIMD I or_masked(I a, I b, I mask) { return a | (b & mask); }
   OCTAVO_SIMD F to_f(I a) { return __builtin_convertvector(a, F); }
   OCTAVO_SIMD F as_f(I a) { return reinterpret_cast<F>(a); }
   OCTAVO_SIMD I as_i(F a) { return reinterpret_cast<I>(a); }
@@ -130,7 +136,7 @@ struct SimdGeneric {
     acc += (srl<16>(w) & mask) * ((x << 8) >> 24);
     return acc + srl<24>(w) * (x >> 24);
   }
-  /// The same for w up to 15.
+  /// The same for w up to 127.
   OCTAVO_SIMD I dpbusd_nibbles(I acc, I w, I x) { return dpbusd(acc, w, x); }
   /// bf16 bits of each lane in its low half, ties to even, NaN stays NaN.
   OCTAVO_SIMD I bf16_bits(F x) {

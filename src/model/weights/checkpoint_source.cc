@@ -83,10 +83,12 @@ class CheckpointSource final : public WeightSource {
   static Status check_size(const checkpoint::Tensor& tensor, kernels::WeightFormat format) {
     const int64_t num_cols = tensor.shape.back();
     const int64_t num_rows = tensor.shape.size() == 1 ? 1 : tensor.shape.front();
-    if (is_quantised(format) && num_cols % 32 != 0) {
-      return Error{Code::kInvalidArgument,
-                   fmt::format("{}: tensor {} is {}, but its rows of {} are no multiple of 32",
-                               tensor.file, tensor.name, kernels::name_of(format), num_cols)};
+    const int64_t elements = kernels::block_elements(format);
+    if (num_cols % elements != 0) {
+      return Error{
+          Code::kInvalidArgument,
+          fmt::format("{}: tensor {} is {}, but its rows of {} are no multiple of {}", tensor.file,
+                      tensor.name, kernels::name_of(format), num_cols, elements)};
     }
     const size_t needed = size_t(num_rows) * kernels::row_bytes(format, num_cols);
     if (tensor.data.size() == needed) return {};

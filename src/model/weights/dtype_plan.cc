@@ -25,7 +25,7 @@ DTypePlan explicit_plan(DTypeChoice choice) {
 
 /// The format that holds most bytes; BF16 where there are no weights.
 WeightFormat main_format(const checkpoint::Checkpoint& checkpoint) {
-  std::array<size_t, 6> bytes{};
+  std::array<size_t, kernels::kWeightFormatCount> bytes{};
   for (const checkpoint::Tensor& tensor : checkpoint.tensors()) {
     bytes[size_t(format_of(tensor.type))] += tensor.data.size();
   }
@@ -57,14 +57,21 @@ WeightFormat format_of(checkpoint::TensorType type) {
       return WeightFormat::kQ4_0;
     case checkpoint::TensorType::kQ4_1:
       return WeightFormat::kQ4_1;
+    case checkpoint::TensorType::kQ5_0:
+      return WeightFormat::kQ5_0;
+    case checkpoint::TensorType::kQ5_1:
+      return WeightFormat::kQ5_1;
+    case checkpoint::TensorType::kQ4_K:
+      return WeightFormat::kQ4_K;
+    case checkpoint::TensorType::kQ5_K:
+      return WeightFormat::kQ5_K;
+    case checkpoint::TensorType::kQ6_K:
+      return WeightFormat::kQ6_K;
   }
   return WeightFormat::kF32;
 }
 
-bool is_quantised(WeightFormat format) {
-  return format == WeightFormat::kQ8_0 || format == WeightFormat::kQ4_0 ||
-         format == WeightFormat::kQ4_1;
-}
+bool is_quantised(WeightFormat format) { return kernels::block_elements(format) > 1; }
 
 Result<DTypePlan> plan_dtype(DTypeChoice choice, const DecoderConfig& config,
                              const checkpoint::Checkpoint& checkpoint) {

@@ -13,7 +13,7 @@
 namespace octavo::model {
 
 kernels::WeightFormat format_of(checkpoint::TensorType type);
-/// Q8_0, Q4_0, Q4_1.
+/// Stored in blocks with scales.
 bool is_quantised(kernels::WeightFormat format);
 
 /// What `--dtype` means for one checkpoint.

@@ -61,7 +61,7 @@ class WeightLoader {
 
   Context context_;
   const kernels::KernelContext& kernels_;
-  std::array<size_t, 6> bytes_by_format_{};
+  std::array<size_t, kernels::kWeightFormatCount> bytes_by_format_{};
 };
 
 }  // namespace octavo::model

@@ -1,0 +1,182 @@
+#pragma once
+
+#include "kernels/linear/linear_params.h"
+#include "kernels/simd/math.h"
+
+// GGUF's formats beyond one nibble and one scale, as traits for the tiles of block_impl.h. Layouts
+// are in linear_params.h; source of the formats: ggml-common.h and the dequantisation of
+// ggml-quants.c.
+//
+// A trait describes a super-block of kBlocks blocks of 32 columns by 16 rows:
+//   Header            what is read of a super-block once
+//   weights<S, G>     block G, columns 4l..4l+3 of 16 rows, unsigned bytes below 64
+//   scales<S, G>      the two vectors of f32 that block G is multiplied with; their meaning is
+//   kScales
+
+namespace octavo::kernels {
+namespace {
+
+enum class BlockScales {
+  kOne,     // value = a * (w - kZeroPoint)
+  kMin,     // value = a * w + b
+  kHalves,  // value = a * (w - kZeroPoint) in the first 16 columns, b * ... in the others
+};
+
+template <int N>
+struct Constant {
+  static constexpr int value = N;
+};
+/// f(Constant<0>), f(Constant<1>), ...: shift counts must be constants.
+template <int End, int Begin = 0, class Use>
+__attribute__((always_inline)) inline void for_each_constant(Use use) {
+  if constexpr (Begin < End) {
+    use(Constant<Begin>{});
+    for_each_constant<End, Begin + 1>(use);
+  }
+}
+
+/// Shifts left by N, or right by -N.
+template <class S, int N>
+__attribute__((always_inline)) inline typename S::I shift(typename S::I x) {
+  if constexpr (N > 0) {
+    return S::template sll<N>(x);
+  } else if constexpr (N < 0) {
+    return S::template srl<-N>(x);
+  } else {
+    return x;
+  }
+}
+
+/// Byte G of each lane as a float.
+template <class S, int G>
+__attribute__((always_inline)) inline typename S::F unsigned_byte(typename S::I x) {
+  return S::to_f(S::iand(S::template srl<8 * G>(x), S::iset1(255)));
+}
+template <class S, int G>
+__attribute__((always_inline)) inline typename S::F signed_byte(typename S::I x) {
+  return S::to_f(S::template sra<24>(shift<S, 24 - 8 * G>(x)));
+}
+
+/// Q5_0 and Q5_1: nibbles as Q4_0's; bit g of byte j of a row's word is the fifth bit of element
+/// 4g + j.
+template <bool kMin>
+struct Q5 {
+  static constexpr int kBlocks = 1;
+  static constexpr size_t kBytes = (kMin ? 64 : 32) + 64 + 256;
+  static constexpr BlockScales kScales = kMin ? BlockScales::kMin : BlockScales::kOne;
+  static constexpr int kZeroPoint = kMin ? 0 : 16;
+
+  template <class S>
+  struct Header {
+    typename S::I fifth;
+  };
+  template <class S>
+  static __attribute__((always_inline)) inline Header<S> header(const std::byte* p) {
+    return {S::iload(p + (kMin ? 64 : 32))};
+  }
+  template <class S, int G>
+  static __attribute__((always_inline)) inline void scales(const std::byte* p, const Header<S>&,
+                                                           typename S::F& a, typename S::F& b) {
+    a = S::load_f16(p);
+    if constexpr (kMin) b = S::load_f16(p + 32);
+  }
+  template <class S, int G, int L>
+  static __attribute__((always_inline)) inline typename S::I weights(const std::byte* p,
+                                                                     const Header<S>& h) {
+    const typename S::I packed = S::iload(p + (kMin ? 128 : 96) + 64 * (L % 4));
+    const typename S::I nibbles =
+        S::iand(shift < S, L < 4 ? 0 : -4 > (packed), S::iset1(0x0f0f0f0f));
+    return S::or_masked(nibbles, shift<S, 4 - L>(h.fifth), S::iset1(0x10101010));
+  }
+};
+using Q5_0 = Q5<false>;
+using Q5_1 = Q5<true>;
+
+/// Q4_K and Q5_K: eight blocks with six-bit scales and minima; blocks 2c and 2c + 1 share bytes.
+template <bool kFifth>
+struct Q45K {
+  static constexpr int kBlocks = 8;
+  static constexpr size_t kBytes = 64 + 192 + (kFifth ? 512 : 0) + 2048;
+  static constexpr BlockScales kScales = BlockScales::kMin;
+  static constexpr int kZeroPoint = 0;
+
+  template <class S>
+  struct Header {
+    typename S::F d, minus_dmin;
+    typename S::I scale[2], min[2];  // of blocks 0..3 and 4..7, a byte each
+  };
+  template <class S>
+  static __attribute__((always_inline)) inline Header<S> header(const std::byte* p) {
+    using I = typename S::I;
+    const I w0 = S::iload(p + 64);
+    const I w1 = S::iload(p + 128);
+    const I w2 = S::iload(p + 192);
+    const I six = S::iset1(0x3f3f3f3f);
+    const I four = S::iset1(0x0f0f0f0f);
+    const I top = S::iset1(0x30303030);
+    Header<S> h;
+    h.d = S::load_f16(p);
+    h.minus_dmin = S::sub(S::zero(), S::load_f16(p + 32));
+    h.scale[0] = S::iand(w0, six);
+    h.min[0] = S::iand(w1, six);
+    h.scale[1] = S::or_masked(S::iand(w2, four), S::template srl<2>(w0), top);
+    h.min[1] = S::or_masked(S::iand(S::template srl<4>(w2), four), S::template srl<2>(w1), top);
+    return h;
+  }
+  template <class S, int G>
+  static __attribute__((always_inline)) inline void scales(const std::byte*, const Header<S>& h,
+                                                           typename S::F& a, typename S::F& b) {
+    a = S::mul(h.d, unsigned_byte<S, G % 4>(h.scale[G / 4]));
+    b = S::mul(h.minus_dmin, unsigned_byte<S, G % 4>(h.min[G / 4]));
+  }
+  template <class S, int G, int L>
+  static __attribute__((always_inline)) inline typename S::I weights(const std::byte* p,
+                                                                     const Header<S>&) {
+    constexpr size_t kNibbles = 256 + (kFifth ? 512 : 0);
+    const typename S::I packed = S::iload(p + kNibbles + 512 * (G / 2) + 64 * L);
+    const typename S::I nibbles =
+        S::iand(shift < S, G % 2 == 0 ? 0 : -4 > (packed), S::iset1(0x0f0f0f0f));
+    if constexpr (!kFifth) return nibbles;
+    const typename S::I fifth = S::iload(p + 256 + 64 * L);
+    return S::or_masked(nibbles, shift<S, 4 - G>(fifth), S::iset1(0x10101010));
+  }
+};
+using Q4_K = Q45K<false>;
+using Q5_K = Q45K<true>;
+
+/// Sixteen signed scales of 16 columns. Of each half of 128 columns, block b has the nibbles of
+/// bytes 32 (b & 1).. (low ones in blocks 0 and 1) and bits 2b, 2b + 1 of the 32 upper bytes.
+struct Q6_K {
+  static constexpr int kBlocks = 8;
+  static constexpr size_t kBytes = 32 + 256 + 2048 + 1024;
+  static constexpr BlockScales kScales = BlockScales::kHalves;
+  static constexpr int kZeroPoint = 32;
+
+  template <class S>
+  struct Header {
+    typename S::F d;
+  };
+  template <class S>
+  static __attribute__((always_inline)) inline Header<S> header(const std::byte* p) {
+    return {S::load_f16(p)};
+  }
+  template <class S, int G>
+  static __attribute__((always_inline)) inline void scales(const std::byte* p, const Header<S>& h,
+                                                           typename S::F& a, typename S::F& b) {
+    const typename S::I four = S::iload(p + 32 + 64 * (G / 2));
+    a = S::mul(h.d, signed_byte<S, 2 * (G % 2)>(four));
+    b = S::mul(h.d, signed_byte<S, 2 * (G % 2) + 1>(four));
+  }
+  template <class S, int G, int L>
+  static __attribute__((always_inline)) inline typename S::I weights(const std::byte* p,
+                                                                     const Header<S>&) {
+    const typename S::I packed = S::iload(p + 288 + 1024 * (G / 4) + 512 * (G % 2) + 64 * L);
+    const typename S::I upper = S::iload(p + 288 + 2048 + 512 * (G / 4) + 64 * L);
+    const typename S::I nibbles =
+        S::iand(shift < S, G % 4 < 2 ? 0 : -4 > (packed), S::iset1(0x0f0f0f0f));
+    return S::or_masked(nibbles, shift<S, 4 - 2 * (G % 4)>(upper), S::iset1(0x30303030));
+  }
+};
+
+}  // namespace
+}  // namespace octavo::kernels

@@ -1,0 +1,33 @@
+#pragma once
+
+#include "kernels/linear/block_impl.h"
+#include "kernels/linear/linear_impl.h"
+
+namespace octavo::kernels {
+namespace {
+
+template <class S, class Q>
+constexpr void add_block_format(LinearKernels& kernels, int index) {
+  kernels.native[index] = run_blocks<S, Q>;
+  kernels.f32[index] = run_tiles<F32Tiles<S, WeightBlocks<Q>>>;
+  if constexpr (Q::kScales == BlockScales::kHalves) {
+    kernels.prepare[index] = quantise_row_halves<S>;
+  } else {
+    kernels.prepare[index] = quantise_row<S, Starts<Q>>;
+  }
+}
+
+/// Every format of one ISA.
+template <class S>
+constexpr LinearKernels all_linear_kernels() {
+  LinearKernels kernels = linear_kernels<S>();
+  add_block_format<S, Q5_0>(kernels, kIndexQ5_0);
+  add_block_format<S, Q5_1>(kernels, kIndexQ5_1);
+  add_block_format<S, Q4_K>(kernels, kIndexQ4_K);
+  add_block_format<S, Q5_K>(kernels, kIndexQ5_K);
+  add_block_format<S, Q6_K>(kernels, kIndexQ6_K);
+  return kernels;
+}
+
+}  // namespace
+}  // namespace octavo::kernels
