@@ -21,11 +21,15 @@ class Collector final : public ResponseReader {
     response.is_truncated = piece.size() > room;
     return !response.is_truncated;
   }
-  void on_end(const Status& status) override { end = status; }
+  void on_end(const Status& status) override {
+    end = status;
+    if (on_over != nullptr) on_over();
+  }
 
   Response response;
   std::optional<Status> end;
   std::function<bool(std::string_view)> on_piece;
+  std::function<void()> on_over;
 
  private:
   const size_t max_kept_bytes_;
@@ -60,6 +64,33 @@ Result<Response> stream(const Origin& origin, Request request, const ClientOptio
   auto collector = std::make_shared<Collector>(kMaxErrorBody);
   collector->on_piece = on_piece;
   return run(origin, std::move(request), options, collector);
+}
+
+std::vector<Result<Response>> fetch_all(const Origin& origin, std::vector<Request> requests,
+                                        const ClientOptions& options, size_t max_kept_bytes,
+                                        size_t concurrency) {
+  boost::asio::io_context context;
+  HttpClient client(context, origin, options);
+  std::vector<std::shared_ptr<Collector>> collectors;
+  size_t next = 0;
+  const std::function<void()> send_next = [&] {
+    if (next == requests.size()) return;
+    auto collector = std::make_shared<Collector>(max_kept_bytes);
+    collector->on_over = send_next;
+    collectors.push_back(collector);
+    client.start(std::move(requests[next++]), collector);
+  };
+  for (size_t i = 0; i < concurrency; ++i) send_next();
+  context.run();
+  std::vector<Result<Response>> out;
+  for (const auto& collector : collectors) {
+    if (collector->end->ok()) {
+      out.emplace_back(std::move(collector->response));
+    } else {
+      out.emplace_back(collector->end->error());
+    }
+  }
+  return out;
 }
 
 }  // namespace octavo::client

@@ -3,6 +3,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "client/http_client.h"
@@ -25,5 +26,10 @@ Result<Response> fetch(const Origin& origin, Request request, const ClientOption
 /// with status 200 and may end it with false; the body of any other answer is returned.
 Result<Response> stream(const Origin& origin, Request request, const ClientOptions& options,
                         const std::function<bool(std::string_view)>& on_piece);
+
+/// Sends several requests over kept connections, `concurrency` at a time; answers in their order.
+std::vector<Result<Response>> fetch_all(const Origin& origin, std::vector<Request> requests,
+                                        const ClientOptions& options, size_t max_kept_bytes,
+                                        size_t concurrency);
 
 }  // namespace octavo::client
