@@ -27,7 +27,7 @@ struct MetricRow {
 
 std::vector<MetricRow> rows_of(const ServeReport& report) {
   const ServeMetrics& m = report.metrics;
-  const bool has_tokens = !m.is_pooling && report.tokenizer_id.has_value();
+  const bool has_tokens = !m.is_pooling;
   const auto all = std::to_array<MetricRow>({
       {"ttft", "TTFT", "Time to First Token", has_tokens ? &m.ttft : nullptr},
       {"tpot", "TPOT", "Time per Output Token (excl. 1st token)", has_tokens ? &m.tpot : nullptr},

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Writes tests/golden/bench/*.json: what Python's random and numpy give for fixed seeds.
 
-    make_bench_vectors.py OUT_DIR [TOKENIZER_DIR]
+    make_bench_vectors.py OUT_DIR [NAME=TOKENIZER_DIR ...]
 
-Needs numpy; with TOKENIZER_DIR (a Hugging Face folder) also transformers, and then writes the prompts
-of the datasets `random` and `prefix_repetition` , written again from their description.
+Needs numpy; with tokenizers (Hugging Face folders) also transformers, and then writes the prompts of
+the data sets `random` and `prefix_repetition`, computed here from their description.
 """
 import json
 import math
@@ -106,6 +106,18 @@ def prefix_prompts(tokenizer, seed, count, num_prefixes, prefix_len, suffix_len)
     return out
 
 
+def prompt_vectors(folder):
+    from transformers import AutoTokenizer
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    kits = [{"seed": seed, "count": 6, "input_len": 40, "output_len": 10, "prefix_len": prefix,
+             "ratio": ratio,
+             "prompts": random_prompts(tokenizer, seed, 6, 40, 10, prefix, ratio)}
+            for seed, prefix, ratio in ((0, 0, 0.0), (1, 12, 0.5))]
+    prefixed = {"seed": 3, "count": 7, "num_prefixes": 2, "prefix_len": 20, "suffix_len": 15,
+                "prompts": prefix_prompts(tokenizer, 3, 7, 2, 20, 15)}
+    return {"vocab_size": tokenizer.vocab_size, "random": kits, "prefix_repetition": prefixed}
+
+
 def main():
     out = pathlib.Path(sys.argv[1])
     generators = {"python": {str(s): python_vectors(s) for s in SEEDS},
@@ -113,18 +125,9 @@ def main():
                   "legacy": {str(s): legacy_vectors(s) for s in SEEDS}}
     (out / "generators.json").write_text(json.dumps(generators) + "\n")
     (out / "percentiles.json").write_text(json.dumps(percentile_vectors()) + "\n")
-    if len(sys.argv) < 3:
-        return
-    from transformers import AutoTokenizer
-    tokenizer = AutoTokenizer.from_pretrained(sys.argv[2])
-    kits = [{"seed": seed, "count": 6, "input_len": 40, "output_len": 10, "prefix_len": prefix,
-             "ratio": ratio,
-             "prompts": random_prompts(tokenizer, seed, 6, 40, 10, prefix, ratio)}
-            for seed, prefix, ratio in ((0, 0, 0.0), (1, 12, 0.5))]
-    prefixed = {"seed": 3, "count": 7, "num_prefixes": 2, "prefix_len": 20, "suffix_len": 15,
-                "prompts": prefix_prompts(tokenizer, 3, 7, 2, 20, 15)}
-    (out / "prompts_smollm2.json").write_text(
-        json.dumps({"random": kits, "prefix_repetition": prefixed}) + "\n")
+    for word in sys.argv[2:]:
+        name, folder = word.split("=", 1)
+        (out / f"prompts_{name}.json").write_text(json.dumps(prompt_vectors(folder)) + "\n")
 
 
 main()
