@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "cli/bench.h"
+#include "cli/clients.h"
 #include "config/parse_serve.h"
 #include "config/version.h"
 
@@ -15,7 +16,7 @@ namespace octavo::cli {
 namespace {
 
 constexpr int kUsageError = 2;
-constexpr std::string_view kUsage = "usage: octavo [-h] [-v] {serve,bench} ...";
+constexpr std::string_view kUsage = "usage: octavo [-h] [-v] {serve,bench,health} ...";
 
 int serve(std::span<const std::string> args, const Host& host);
 
@@ -30,6 +31,7 @@ constexpr auto kSubcommands = std::to_array<Subcommand>({
     {"chat", "Chat with a running server.", nullptr},
     {"complete", "Complete text with a running server.", nullptr},
     {"bench", "Measure a server or the engine.", run_bench},
+    {"health", "Ask a running server how it is.", run_health},
     {"run-batch", "Run a file of requests.", nullptr},
     {"collect-env", "Print a report of this machine.", nullptr},
     {"launch", "Start a part of the server.", nullptr},
@@ -98,7 +100,7 @@ int run(std::span<const std::string> args, const Host& host) {
       std::find_if(kSubcommands.begin(), kSubcommands.end(),
                    [&](const Subcommand& known) { return known.name == args[0]; });
   if (subcommand == kSubcommands.end()) {
-    fmt::print(host.err, "{}\noctavo: error: {} '{}' (choose from serve, bench)\n", kUsage,
+    fmt::print(host.err, "{}\noctavo: error: {} '{}' (choose from serve, bench, health)\n", kUsage,
                args[0].starts_with('-') ? "unrecognized arguments:" : "invalid choice:", args[0]);
     return kUsageError;
   }

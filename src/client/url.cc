@@ -11,12 +11,16 @@ namespace {
 constexpr size_t kMaxUrl = 8192;
 
 Error bad_url(std::string_view text, std::string_view why) {
+  // What stands before an @ may be a password.
+  if (text.find('@') != std::string_view::npos) {
+    return {Code::kInvalidArgument, "a URL with a user name is not taken"};
+  }
   return {Code::kInvalidArgument, fmt::format("'{}' is no URL: {}", text.substr(0, 200), why)};
 }
 
 /// `rest` is "host", "host:port", "[v6]" or "[v6]:port".
 Status read_authority(std::string_view text, std::string_view rest, Origin& origin) {
-  if (rest.find('@') != std::string_view::npos) return bad_url(text, "it names a user");
+  if (rest.find('@') != std::string_view::npos) return bad_url(text, "");
   std::string_view port;
   if (rest.starts_with('[')) {
     const size_t close = rest.find(']');
