@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "cli/bench.h"
 #include "cli/clients.h"
+#include "cli/collect_env.h"
 #include "config/parse_serve.h"
 #include "config/version.h"
 
@@ -16,7 +17,8 @@ namespace octavo::cli {
 namespace {
 
 constexpr int kUsageError = 2;
-constexpr std::string_view kUsage = "usage: octavo [-h] [-v] {serve,bench,health} ...";
+constexpr std::string_view kUsage =
+    "usage: octavo [-h] [-v] {serve,chat,complete,bench,health,collect-env} ...";
 
 int serve(std::span<const std::string> args, const Host& host);
 
@@ -28,12 +30,12 @@ struct Subcommand {
 
 constexpr auto kSubcommands = std::to_array<Subcommand>({
     {"serve", "Serve a model to OpenAI clients.", serve},
-    {"chat", "Chat with a running server.", nullptr},
-    {"complete", "Complete text with a running server.", nullptr},
+    {"chat", "Chat with a running server.", run_chat},
+    {"complete", "Complete text with a running server.", run_complete},
     {"bench", "Measure a server or the engine.", run_bench},
     {"health", "Ask a running server how it is.", run_health},
     {"run-batch", "Run a file of requests.", nullptr},
-    {"collect-env", "Print a report of this machine.", nullptr},
+    {"collect-env", "Print a report of this machine.", run_collect_env},
     {"launch", "Start a part of the server.", nullptr},
     {"download-kernels", "Fetch compiled kernels.", nullptr},
     {"preload", "Keep weights in memory.", nullptr},
@@ -100,7 +102,10 @@ int run(std::span<const std::string> args, const Host& host) {
       std::find_if(kSubcommands.begin(), kSubcommands.end(),
                    [&](const Subcommand& known) { return known.name == args[0]; });
   if (subcommand == kSubcommands.end()) {
-    fmt::print(host.err, "{}\noctavo: error: {} '{}' (choose from serve, bench, health)\n", kUsage,
+    fmt::print(host.err,
+               "{}\noctavo: error: {} '{}' (choose from serve, chat, complete, bench, health, "
+               "collect-env)\n",
+               kUsage,
                args[0].starts_with('-') ? "unrecognized arguments:" : "invalid choice:", args[0]);
     return kUsageError;
   }
