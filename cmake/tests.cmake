@@ -22,7 +22,7 @@ function(octavo_test name)
 endfunction()
 
 foreach(room base config observability device kernels checkpoint model engine tokenizer
-        chat_template frontend openai server cli)
+        chat_template frontend openai server client health bench cli)
   file(GLOB_RECURSE tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${room}/*_test.cc)
   if(tests)
     octavo_test(${room}_test SOURCES ${tests} LINK octavo_${room})

@@ -7,6 +7,9 @@
 #include <string_view>
 
 #include "base/log.h"
+#include "cli/bench.h"
+#include "cli/clients.h"
+#include "cli/collect_env.h"
 #include "config/parse_serve.h"
 #include "config/version.h"
 
@@ -14,25 +17,29 @@ namespace octavo::cli {
 namespace {
 
 constexpr int kUsageError = 2;
-constexpr std::string_view kUsage = "usage: octavo [-h] [-v] {serve} ...";
+constexpr std::string_view kUsage =
+    "usage: octavo [-h] [-v] {serve,chat,complete,bench,health,collect-env} ...";
+
+int serve(std::span<const std::string> args, const Host& host);
 
 struct Subcommand {
   std::string_view name;
   std::string_view help;
-  bool is_built;
+  int (*run)(std::span<const std::string>, const Host&);  // nullptr: a later version's
 };
 
 constexpr auto kSubcommands = std::to_array<Subcommand>({
-    {"serve", "Serve a model to OpenAI clients.", true},
-    {"chat", "Chat with a running server.", false},
-    {"complete", "Complete text with a running server.", false},
-    {"bench", "Measure a server or the engine.", false},
-    {"run-batch", "Run a file of requests.", false},
-    {"collect-env", "Print a report of this machine.", false},
-    {"launch", "Start a part of the server.", false},
-    {"download-kernels", "Fetch compiled kernels.", false},
-    {"preload", "Keep weights in memory.", false},
-    {"snapshot", "Save and restore a process.", false},
+    {"serve", "Serve a model to OpenAI clients.", serve},
+    {"chat", "Chat with a running server.", run_chat},
+    {"complete", "Complete text with a running server.", run_complete},
+    {"bench", "Measure a server or the engine.", run_bench},
+    {"health", "Ask a running server how it is.", run_health},
+    {"run-batch", "Run a file of requests.", nullptr},
+    {"collect-env", "Print a report of this machine.", run_collect_env},
+    {"launch", "Start a part of the server.", nullptr},
+    {"download-kernels", "Fetch compiled kernels.", nullptr},
+    {"preload", "Keep weights in memory.", nullptr},
+    {"snapshot", "Save and restore a process.", nullptr},
 });
 
 log::Level log_level_of(std::string_view name) {
@@ -46,7 +53,7 @@ log::Level log_level_of(std::string_view name) {
 void print_help(std::FILE* out) {
   fmt::print(out, "{}\n\nServes large language models.\n\nsubcommands:\n", kUsage);
   for (const Subcommand& subcommand : kSubcommands) {
-    if (subcommand.is_built) {
+    if (subcommand.run != nullptr) {
       fmt::print(out, "  {:<18}{}\n", subcommand.name, subcommand.help);
     }
   }
@@ -95,16 +102,19 @@ int run(std::span<const std::string> args, const Host& host) {
       std::find_if(kSubcommands.begin(), kSubcommands.end(),
                    [&](const Subcommand& known) { return known.name == args[0]; });
   if (subcommand == kSubcommands.end()) {
-    fmt::print(host.err, "{}\noctavo: error: {} '{}' (choose from serve)\n", kUsage,
+    fmt::print(host.err,
+               "{}\noctavo: error: {} '{}' (choose from serve, chat, complete, bench, health, "
+               "collect-env)\n",
+               kUsage,
                args[0].starts_with('-') ? "unrecognized arguments:" : "invalid choice:", args[0]);
     return kUsageError;
   }
-  if (!subcommand->is_built) {
+  if (subcommand->run == nullptr) {
     fmt::print(host.err, "octavo: error: octavo knows `{}`, but it belongs to a later version\n",
                args[0]);
     return kUsageError;
   }
-  return serve(args.subspan(1), host);
+  return subcommand->run(args.subspan(1), host);
 }
 
 }  // namespace octavo::cli

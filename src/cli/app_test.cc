@@ -89,7 +89,7 @@ TEST(App, ServeHelpIsPrintedWithoutServing) {
 }
 
 TEST(App, LaterSubcommandsSaySoInOneLine) {
-  for (const char* name : {"bench", "chat", "complete", "run-batch", "collect-env", "launch"}) {
+  for (const char* name : {"run-batch", "launch", "preload", "snapshot"}) {
     const Outcome outcome = run_with({name, "--help"});
     EXPECT_EQ(outcome.status, 2);
     EXPECT_THAT(outcome.err, HasSubstr("belongs to a later version"));

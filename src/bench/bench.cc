@@ -1,0 +1,64 @@
+#include "bench/bench.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "bench/serve.h"
+
+namespace octavo::bench {
+namespace {
+
+constexpr int kUsageError = 2;
+constexpr std::string_view kUsage = "usage: octavo bench [-h] {serve} ...";
+
+using Run = int (*)(std::span<const std::string>, const Host&);
+struct Command {
+  std::string_view name;
+  std::string_view help;
+  Run run;  // nullptr: a later version's
+};
+
+constexpr auto kCommands = std::to_array<Command>({
+    {"serve", "Send requests to a running server and measure the answers.", run_serve},
+    {"throughput", "Offline throughput of the engine.", nullptr},
+    {"latency", "Latency of one batch.", nullptr},
+    {"startup", "Cold and warm start-up times.", nullptr},
+    {"sweep", "Sweeps of parameters.", nullptr},
+    {"mm-processor", "Multimodal preprocessing.", nullptr},
+    {"forward", "One forward pass.", nullptr},
+});
+
+void print_help(std::FILE* out) {
+  fmt::print(out, "{}\n\nMeasures a server.\n\ncommands:\n", kUsage);
+  for (const Command& command : kCommands) {
+    if (command.run != nullptr) fmt::print(out, "  {:<12}{}\n", command.name, command.help);
+  }
+  fmt::print(out, "\nMore: octavo bench serve --help\n");
+}
+
+}  // namespace
+
+int run_bench(std::span<const std::string> args, const Host& host) {
+  if (args.empty() || args[0] == "-h" || args[0] == "--help") {
+    print_help(host.out);
+    return 0;
+  }
+  const auto command = std::ranges::find(kCommands, args[0], &Command::name);
+  if (command == kCommands.end()) {
+    fmt::print(host.err, "{}\noctavo bench: error: invalid choice: '{}' (choose from serve)\n",
+               kUsage, args[0]);
+    return kUsageError;
+  }
+  if (command->run == nullptr) {
+    fmt::print(host.err,
+               "octavo bench: error: octavo knows `bench {}`, but it belongs to a later version\n",
+               args[0]);
+    return kUsageError;
+  }
+  return command->run(args.subspan(1), host);
+}
+
+}  // namespace octavo::bench

@@ -1,0 +1,63 @@
+#include "cli/bench.h"
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/clock.h"
+#include "bench/bench.h"
+#include "chat_template/chat_template.h"
+#include "checkpoint/checkpoint.h"
+#include "cli/model_files.h"
+#include "frontend/chat_prompt.h"
+
+namespace octavo::cli {
+namespace {
+
+/// Sets `render_chat` if the checkpoint has a template.
+Status add_chat_template(const checkpoint::Checkpoint& checkpoint, bench::TextModel& model) {
+  OCTAVO_TRY(const auto source, find_chat_template(checkpoint, ""));
+  if (!source) return {};
+  OCTAVO_TRY(auto compiled, chat_template::ChatTemplate::compile(*source));
+  auto shared = std::make_shared<chat_template::ChatTemplate>(std::move(compiled));
+  model.render_chat = [shared, tokenizer = model.tokenizer.get()](
+                          std::string_view prompt,
+                          const std::string& kwargs) -> Result<std::string> {
+    frontend::ChatMessage message;
+    message.role = "user";
+    message.text = std::string(prompt);
+    frontend::ChatPromptOptions options;
+    options.now_wall_s = SystemClock().wall_s();
+    if (!kwargs.empty()) {
+      options.default_kwargs = std::make_shared<const nlohmann::ordered_json>(
+          nlohmann::ordered_json::parse(kwargs, nullptr, false));
+    }
+    OCTAVO_TRY(const chat_template::Rendered rendered,
+               frontend::render_chat(*shared, *tokenizer, {message}, options));
+    return rendered.text;
+  };
+  return {};
+}
+
+Result<bench::TextModel> load_text_model(const std::string& path) {
+  OCTAVO_TRY(const auto checkpoint,
+             checkpoint::Checkpoint::open(path, checkpoint::LoadFormat::kDummy));
+  OCTAVO_TRY(auto tokenizer, tokenizer::Tokenizer::create(*checkpoint));
+  OCTAVO_TRY(const auto json, checkpoint->read_file("tokenizer.json"));
+  OCTAVO_TRY(const auto config, checkpoint->read_file("tokenizer_config.json"));
+  OCTAVO_TRY(bench::TextModel model,
+             bench::make_text_model(std::move(tokenizer), json.value_or(""), config.value_or("")));
+  OCTAVO_TRY(add_chat_template(*checkpoint, model));
+  return model;
+}
+
+}  // namespace
+
+int run_bench(std::span<const std::string> args, const Host& host) {
+  return bench::run_bench(args, {.environment = host.environment,
+                                 .load_text_model = load_text_model,
+                                 .out = host.out,
+                                 .err = host.err});
+}
+
+}  // namespace octavo::cli

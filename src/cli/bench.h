@@ -1,0 +1,13 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "cli/app.h"
+
+namespace octavo::cli {
+
+/// `octavo bench ...`: gives the bench room what it needs of checkpoints and templates.
+int run_bench(std::span<const std::string> args, const Host& host);
+
+}  // namespace octavo::cli

@@ -1,0 +1,221 @@
+"""`octavo bench serve` against the deterministic stub and against octavo itself."""
+
+import json
+import re
+import subprocess
+
+import pytest
+from helpers import binary, default_model
+from stub_openai import Script, StubServer
+
+BLOCK_TITLE = " Serving Benchmark Result ".center(50, "=")
+
+
+def bench(*flags, env=None, timeout=60):
+    return subprocess.run([binary(), "bench", "serve", *map(str, flags)], capture_output=True,
+                          text=True, timeout=timeout, env={"PATH": "/usr/bin:/bin", **(env or {})})
+
+
+@pytest.fixture
+def prompts(tmp_path):
+    """A custom data set: no tokenizer is needed for it."""
+    path = tmp_path / "prompts.jsonl"
+    path.write_text("".join(json.dumps({"prompt": f"question {i}"}) + "\n" for i in range(8)))
+    return ["--dataset-name", "custom", "--dataset-path", path, "--skip-chat-template",
+            "--skip-tokenizer-init"]
+
+
+def run(stub, tmp_path, *flags, **kwargs):
+    """The finished run and its detailed result."""
+    done = bench("--base-url", stub.url, "--save-result", "--save-detailed", "--result-dir",
+                 tmp_path / "out", "--result-filename", "r.json", "--disable-tqdm", *flags, **kwargs)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done, json.loads((tmp_path / "out" / "r.json").read_text())
+
+
+def line(done, label):
+    found = re.search(rf"^{re.escape(label)} +(\S+) *$", done.stdout, re.M)
+    assert found, f"no line '{label}' in\n{done.stdout}"
+    return float(found.group(1))
+
+
+def test_scripted_delays_are_measured(tmp_path, prompts):
+    with StubServer(Script(ttft=0.1, itl=0.03, chunks=6, tokens_per_chunk=2)) as stub:
+        done, result = run(stub, tmp_path, *prompts, "--num-prompts", 8, "--max-concurrency", 4)
+    assert result["completed"] == 8 and result["failed"] == 0
+    assert result["total_output_tokens"] == 96 and result["total_input_tokens"] == 88
+    for i in range(8):
+        assert 0.1 <= result["ttfts"][i] < 0.16
+        assert len(result["itls"][i]) == 5  # chunks, not tokens
+        assert 0.25 <= result["latencies"][i] < 0.33
+        assert abs(result["ttfts"][i] + sum(result["itls"][i]) - result["latencies"][i]) < 1e-6
+    assert 0.5 <= result["duration"] < 0.8  # two rounds of four
+    assert result["max_concurrent_requests"] <= 8
+    assert result["generated_texts"][0].startswith(" t0 t0 t1")
+    assert BLOCK_TITLE in done.stdout
+    assert line(done, "Successful requests:") == 8
+    assert line(done, "Maximum request concurrency:") == 4
+    assert "Client CPU:" in done.stdout
+
+
+def test_chat_does_not_time_the_role_chunk(tmp_path, prompts):
+    with StubServer(Script(ttft=0.15, itl=0.01, chunks=3)) as stub:
+        _, result = run(stub, tmp_path, *prompts, "--num-prompts", 2, "--backend", "openai-chat",
+                        "--endpoint", "/v1/chat/completions")
+        body = stub.posts("/v1/chat/completions")[0]["body"]
+    assert min(result["ttfts"]) >= 0.15
+    assert [len(gaps) for gaps in result["itls"]] == [2, 2]
+    assert body["messages"][0]["content"][0]["type"] == "text" and "max_tokens" not in body
+
+
+def test_failures_are_apart_from_the_latencies(tmp_path, prompts):
+    with StubServer(Script(fail_every=3)) as stub:
+        done, result = run(stub, tmp_path, *prompts, "--num-prompts", 9, "--max-concurrency", 1)
+    assert (result["completed"], result["failed"]) == (6, 3)
+    assert result["output_lens"].count(0) == 3
+    assert result["errors"].count("Service Unavailable") == 3
+    assert done.stdout.count("Service Unavailable") == 3
+    assert result["p99_ttft_ms"] < 200
+
+
+def test_a_server_that_hangs_up_between_requests_costs_nothing(tmp_path, prompts):
+    with StubServer(Script(ttft=0.001, itl=0, chunks=2, close_every=2)) as stub:
+        _, result = run(stub, tmp_path, *prompts, "--num-prompts", 40, "--max-concurrency", 2)
+        assert len(stub.posts("/v1/completions")) == 40
+    assert (result["completed"], result["failed"]) == (40, 0)
+
+
+def test_rate_and_order_of_sending(tmp_path, prompts):
+    with StubServer(Script(ttft=0.001, itl=0, chunks=1)) as stub:
+        done, result = run(stub, tmp_path, *prompts, "--num-prompts", 8, "--request-rate", 20,
+                           "--burstiness", "inf", "--goodput", "ttft:1000", "e2el:0.0001",
+                           "--metadata", "a=b", "--request-id-prefix", "x-")
+        ids = [r["headers"]["x-request-id"] for r in stub.posts("/v1/completions")]
+    starts = result["start_times"]
+    gaps = [b - a for a, b in zip(starts, starts[1:])]
+    assert all(0.03 < gap < 0.09 for gap in gaps), gaps
+    assert ids == [f"x-{i}" for i in range(8)]
+    assert result["a"] == "b" and result["request_rate"] == 20.0
+    assert result["request_goodput"] == 0
+    assert line(done, "Request rate configured (RPS):") == 20
+
+
+def test_ramp_up_is_logged(tmp_path, prompts):
+    with StubServer(Script(ttft=0.001, itl=0, chunks=1)) as stub:
+        _, result = run(stub, tmp_path, *prompts, "--num-prompts", 12, "--ramp-up-strategy",
+                        "linear", "--ramp-up-start-rps", 20, "--ramp-up-end-rps", 24)
+    assert [event["rps"] for event in result["rps_change_events"]] == [20, 21, 22, 23, 24]
+    assert result["ramp_up_strategy"] == "linear"
+
+
+def test_ready_check_warm_ups_and_probes(tmp_path, prompts):
+    with StubServer(Script(ttft=0.02, itl=0.01, chunks=3)) as stub:
+        done, result = run(stub, tmp_path, *prompts, "--num-prompts", 8, "--ready-check-timeout-sec",
+                           5, "--num-warmups", 3, "--probe-request-rate", 50, "--max-concurrency", 1)
+        posts = stub.posts("/v1/completions")
+    assert "Initial test run completed." in done.stdout
+    assert "Warmup run completed." in done.stdout
+    probes = [r for r in posts if r["body"]["prompt"] == "Hi"]
+    assert len(posts) - len(probes) == 1 + 3 + 8
+    assert result["probe_completed"] == len(probes) and result["probe_failed"] == 0
+    assert result["completed"] == 8
+    assert line(done, "Probe requests completed:") == len(probes)
+
+
+def test_a_server_that_is_not_there(prompts):
+    done = bench("--port", 1, "--model", "m", *prompts, "--num-prompts", 2, "--disable-tqdm")
+    assert done.returncode == 0  # the run was made; every request failed
+    assert "All requests failed" in done.stderr
+    assert line(done, "Failed requests:") == 2
+    done = bench("--port", 1, "--model", "m", *prompts, "--ready-check-timeout-sec", 1)
+    assert done.returncode == 1 and "Initial test run failed" in done.stderr
+    done = bench("--port", 1, *prompts)
+    assert done.returncode == 1 and "cannot connect" in done.stderr
+
+
+def test_results_append(tmp_path, prompts):
+    with StubServer(Script(ttft=0, itl=0, chunks=1)) as stub:
+        for _ in range(2):
+            done = bench("--base-url", stub.url, *prompts, "--num-prompts", 1, "--append-result",
+                         "--result-dir", tmp_path, "--result-filename", "all.json")
+            assert done.returncode == 0
+    lines = (tmp_path / "all.json").read_text().split("\n")
+    assert [json.loads(text)["completed"] for text in lines] == [1, 1]
+    assert "ttfts" not in json.loads(lines[0]) and "latencies" in json.loads(lines[0])
+
+
+def test_the_key_is_sent_and_never_shown(prompts):
+    with StubServer(Script(chunks=1)) as stub:
+        done = bench("--base-url", stub.url, *prompts, "--num-prompts", 1, "--header", "X-A=secret2",
+                     env={"OPENAI_API_KEY": "secret1"})
+        headers = stub.posts("/v1/completions")[0]["headers"]
+    assert headers["Authorization"] == "Bearer secret1" and headers["X-A"] == "secret2"
+    assert "secret" not in done.stdout + done.stderr
+
+
+def test_pooling_backends(tmp_path, prompts):
+    with StubServer(Script(ttft=0.01)) as stub:
+        done, result = run(stub, tmp_path, *prompts, "--num-prompts", 4, "--backend",
+                           "openai-embeddings", "--endpoint", "/v1/embeddings")
+    assert result["total_input_sequences"] == 4 and "ttfts" not in result
+    assert result["mean_e2el_ms"] >= 10
+    assert "End-to-end Latency" in done.stdout and "Time to First Token" not in done.stdout
+
+
+@pytest.mark.parametrize("flags, what", [
+    (["--plot-timeline"], "--plot-timeline"),
+    (["--profile"], "--profile"),
+    (["--backend", "openai-audio"], "openai-audio"),
+    (["--dataset-name", "hf"], "'hf'"),
+    (["--backend", "openai-chat"], "--endpoint"),
+    (["--max-concurrency", "0"], "--max-concurrency must be greater than 0"),
+    (["--request-rate", "0"], "--request-rate"),
+    (["--goodput", "ttft"], "KEY:VALUE"),
+    (["--goodput", "itl:5"], "Invalid metric name"),
+    (["--metadata", "x"], "KEY=VALUE"),
+    (["--metric-percentiles", "99,101"], "101"),
+    (["--percentile-metrics", "ttft,nope"], "nope"),
+    (["--ramp-up-strategy", "linear"], "--ramp-up-start-rps"),
+    (["--self-timed"], "timed_trace"),
+    (["--seed", "-1"], "Seed"),
+    (["--header", "a=b\nc"], "--header"),
+    (["--base-url", "localhost:8000"], "http://"),
+    (["--nonsense"], "unrecognized arguments: --nonsense"),
+    (["--extra-body", "[]"], "JSON object"),
+])
+def test_what_cannot_be_done_is_refused_by_name(flags, what):
+    done = bench(*flags)
+    assert done.returncode == 2, done.stdout
+    assert what in done.stderr and len(done.stderr.splitlines()) == 2
+
+
+def test_help_and_later_commands():
+    done = bench("--help")
+    assert done.returncode == 0 and "--request-rate X" in done.stdout
+    later = subprocess.run([binary(), "bench", "sweep"], capture_output=True, text=True, timeout=10)
+    assert later.returncode == 2 and "later version" in later.stderr
+
+
+@pytest.mark.parametrize("api", [
+    [], ["--backend", "openai-chat", "--endpoint", "/v1/chat/completions"]])
+def test_against_octavo(server, tmp_path, api):
+    done = bench("--base-url", server.url, *api, "--num-prompts", 6, "--random-input-len", 40,
+                 "--random-output-len", 8, "--temperature", 0, "--save-result", "--save-detailed",
+                 "--result-dir", tmp_path, "--result-filename", "r.json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = json.loads((tmp_path / "r.json").read_text())
+    assert result["completed"] == 6 and result["output_lens"] == [8] * 6
+    assert result["tokenizer_id"] == default_model()
+    if not api:
+        assert result["input_lens"] == [40] * 6  # our count is the server's
+    assert all(0 < t < e for t, e in zip(result["ttfts"], result["latencies"]))
+
+
+def test_shared_prefixes_hit_octavos_cache(server):
+    before = server.metrics().value("vllm:prefix_cache_hits_total")
+    done = bench("--base-url", server.url, "--dataset-name", "prefix_repetition", "--num-prompts", 6,
+                 "--prefix-repetition-num-prefixes", 1, "--prefix-repetition-prefix-len", 64,
+                 "--prefix-repetition-suffix-len", 8, "--prefix-repetition-output-len", 2,
+                 "--max-concurrency", 1)
+    assert done.returncode == 0 and line(done, "Successful requests:") == 6
+    assert server.metrics().value("vllm:prefix_cache_hits_total") - before >= 5 * 48
