@@ -31,6 +31,8 @@ libgtest-dev:unit tests
 libgmock-dev:unit tests
 python3-venv:black-box tests
 git:listing the files of this checkout
+valgrind:counting instructions (tests/gates)
+binutils:disassembling inner loops (tests/gates)
 "
 ci_packages="$test_packages
 clang-14:fuzz targets
