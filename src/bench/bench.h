@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 
+#include "bench/offline.h"
 #include "bench/text_model.h"
 #include "config/environment.h"
 
@@ -13,6 +14,7 @@ namespace octavo::bench {
 struct Host {
   config::EnvironmentLookup environment;
   TextModelLoader load_text_model;
+  OfflineEngineOpener open_engine;
   std::FILE* out = stdout;
   std::FILE* err = stderr;
 };

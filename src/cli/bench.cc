@@ -9,6 +9,7 @@
 #include "chat_template/chat_template.h"
 #include "checkpoint/checkpoint.h"
 #include "cli/model_files.h"
+#include "cli/offline_engine.h"
 #include "frontend/chat_prompt.h"
 
 namespace octavo::cli {
@@ -56,6 +57,7 @@ Result<bench::TextModel> load_text_model(const std::string& path) {
 int run_bench(std::span<const std::string> args, const Host& host) {
   return bench::run_bench(args, {.environment = host.environment,
                                  .load_text_model = load_text_model,
+                                 .open_engine = open_offline_engine,
                                  .out = host.out,
                                  .err = host.err});
 }

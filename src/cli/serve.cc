@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "chat_template/chat_template.h"
 #include "checkpoint/checkpoint.h"
+#include "cli/load_model.h"
 #include "cli/model_files.h"
 #include "cli/stats_log_sink.h"
 #include "config/version.h"
@@ -30,24 +31,6 @@ namespace octavo::cli {
 namespace {
 
 using log::Source;
-
-Result<checkpoint::LoadFormat> load_format_of(const std::string& name) {
-  if (name == "auto") return checkpoint::LoadFormat::kAuto;
-  if (name == "safetensors") return checkpoint::LoadFormat::kSafetensors;
-  if (name == "gguf") return checkpoint::LoadFormat::kGguf;
-  if (name == "dummy") return checkpoint::LoadFormat::kDummy;
-  return Error{Code::kInvalidArgument,
-               "--load-format " + name + " is not one of auto, safetensors, gguf, dummy"};
-}
-
-Result<model::DTypeChoice> dtype_of(const std::string& name) {
-  if (name == "auto") return model::DTypeChoice::kAuto;
-  if (name == "bfloat16") return model::DTypeChoice::kBFloat16;
-  if (name == "half" || name == "float16") return model::DTypeChoice::kFloat16;
-  if (name == "float" || name == "float32") return model::DTypeChoice::kFloat32;
-  return Error{Code::kInvalidArgument,
-               "--dtype " + name + " is not one of auto, half, float16, bfloat16, float, float32"};
-}
 
 /// What the server needs of a model beside its weights.
 struct TextSide {
@@ -74,31 +57,6 @@ Result<TextSide> load_text_side(const checkpoint::Checkpoint& checkpoint,
   OCTAVO_TRY(text.default_sampling_json,
              default_sampling_json(checkpoint, config.engine.model, *text.tokenizer));
   return text;
-}
-
-Result<std::unique_ptr<model::Model>> load_model(const checkpoint::Checkpoint& checkpoint,
-                                                 const config::EngineConfig& config, Clock& clock) {
-  const double start_s = clock.monotonic_s();
-  log::info(Source::kEngineCore, "Starting to load model {}...", checkpoint.path());
-  device::ThreadPool pool(config.num_threads > 0 ? config.num_threads
-                                                 : device::default_num_threads());
-  device::Workspace workspace;
-  model::ModelOptions options;
-  OCTAVO_TRY(options.dtype, dtype_of(config.model.dtype));
-  options.seed = static_cast<uint64_t>(config.model.seed);
-  OCTAVO_TRY(auto model, model::Model::load(checkpoint, options, {pool, workspace}));
-  checkpoint.drop_pages();
-  log::info(Source::kEngineCore, "Loading weights took {:.2f} seconds",
-            clock.monotonic_s() - start_s);
-  log::info(Source::kEngineCore, "Resolved architecture: {}", model->info().architecture);
-  log::info(Source::kEngineCore, "Kernels: {}; {} threads", kernels::describe_kernels(),
-            pool.num_threads());
-  return model;
-}
-
-std::string first_served_name(const config::Config& config) {
-  const auto& names = config.engine.model.served_model_name;
-  return names.empty() ? config.engine.model.model : names.front();
 }
 
 /// Fetches what another thread makes; what it threw becomes an error.

@@ -15,6 +15,9 @@ struct Roofs {
   double bf16_gflop_s = 0;  // vdpbf16ps on registers; 0 where the CPU lacks it
 };
 
+/// Sequential reading of `buffer` on all threads, GB/s; best of `passes`.
+double measure_read(ThreadPool& pool, const std::byte* buffer, size_t size_bytes, int passes);
+
 /// Takes about 20 ms of each thread beside reading `buffer` five times.
 Roofs measure_roofs(ThreadPool& pool, const std::byte* buffer, size_t size_bytes);
 

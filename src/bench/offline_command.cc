@@ -1,0 +1,85 @@
+#include "bench/offline_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "base/log.h"
+#include "config/parse_serve.h"
+
+namespace octavo::bench {
+namespace {
+
+constexpr int kUsageError = 2;
+constexpr int kFailed = 1;
+
+/// The original takes the model as an option, `octavo serve` as the first word.
+void move_model_to_front(std::vector<std::string>& words) {
+  for (size_t i = 0; i < words.size(); ++i) {
+    std::string model;
+    size_t count = 1;
+    if (words[i].starts_with("--model=")) {
+      model = words[i].substr(8);
+    } else if (words[i] == "--model" && i + 1 < words.size()) {
+      model = words[i + 1];
+      count = 2;
+    } else {
+      continue;
+    }
+    const auto at = words.begin() + static_cast<ptrdiff_t>(i);
+    words.erase(at, at + static_cast<ptrdiff_t>(count));
+    words.insert(words.begin(), model);
+    return;
+  }
+}
+
+}  // namespace
+
+std::optional<OfflineCommand> open_offline(std::string_view name,
+                                           std::span<const config::Option> table,
+                                           std::span<const std::string> args, const Host& host,
+                                           void (*adjust)(config::Config&), int& exit_code) {
+  const auto fail = [&](int code, const std::string& message) {
+    exit_code = code;
+    fmt::print(host.err, "octavo bench {}: error: {}\n", name, message);
+    return std::nullopt;
+  };
+  exit_code = 0;
+  SplitWords words = split_words(table, args);
+  auto line = config::CommandLine::read(table, words.own);
+  if (!line.ok()) return fail(kUsageError, line.error().message);
+  if (line->wants_help()) {
+    fmt::print(host.out,
+               "usage: octavo bench {} [--model MODEL] [options] [options of octavo serve]\n\n"
+               "options:\n{}",
+               name, config::describe_options(table));
+    return std::nullopt;
+  }
+  move_model_to_front(words.engine);
+  auto outcome = config::parse_serve(words.engine, host.environment);
+  if (!outcome.ok()) {
+    exit_code = kUsageError;
+    fmt::print(host.err, "{}\n", outcome.error().message);
+    return std::nullopt;
+  }
+  adjust(outcome->config);
+  log::set_level(log::Level::kWarning);  // standard output holds the result
+  for (const std::string& warning : outcome->warnings) {
+    log::warning(log::Source::kApiServer, "{}", warning);
+  }
+  auto engine = host.open_engine(outcome->config);
+  if (!engine.ok()) return fail(kFailed, engine.error().message);
+  return OfflineCommand{std::move(*line), std::move(outcome->config), std::move(*engine)};
+}
+
+int write_json(const std::string& path, const std::string& json, const Host& host) {
+  std::ofstream file(path, std::ios::trunc);
+  file << json;
+  file.close();
+  if (file) return 0;
+  fmt::print(host.err, "octavo bench: error: cannot write {}\n", path);
+  return kFailed;
+}
+
+}  // namespace octavo::bench
