@@ -1,7 +1,7 @@
 // Micro-benchmarks of the kernels on SmolLM2-135M's shapes, beside the machine's roofs measured in
 // the same run.
 //   bench_kernels [threads] [format ...]     formats: Q4_0 Q4_1 Q8_0 BF16 F16 F32, attention, pack,
-//   fork
+//   small, shapes; generic, avx2
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/roofs.h"
 #include "device/machine.h"
+#include "device/roofs.h"
 #include "kernels/attention/attention.h"
 #include "kernels/dispatch.h"
 #include "kernels/linear/linear.h"
@@ -36,9 +36,9 @@ double median_seconds(bool cpu_time, int repeats, F f) {
   f();
   std::vector<double> times;
   for (int i = 0; i < repeats; ++i) {
-    const double start = now(cpu_time);
+    const double start = device::now_seconds(cpu_time);
     f();
-    times.push_back(now(cpu_time) - start);
+    times.push_back(device::now_seconds(cpu_time) - start);
   }
   std::nth_element(times.begin(), times.begin() + repeats / 2, times.end());
   return times[static_cast<size_t>(repeats / 2)];
@@ -62,7 +62,7 @@ struct Bench {
   KernelContext context() { return {pool, workspace}; }
   device::ThreadPool pool;
   device::Workspace workspace;
-  Roofs roofs;
+  device::Roofs roofs;
 };
 
 void bench_linear(Bench& bench, WeightFormat format, Arithmetic arithmetic) {
@@ -101,6 +101,34 @@ void bench_linear(Bench& bench, WeightFormat format, Arithmetic arithmetic) {
         arithmetic == Arithmetic::kNative ? "native" : "f32   ", static_cast<long>(tokens),
         seconds * 1e3, gb_s, 100 * gb_s / bench.roofs.read_gb_s, gop_s, block ? "OP" : "FLOP",
         roof > 0 ? 100 * gop_s / roof : 0.0);
+  }
+}
+
+/// Each shape of a layer by itself, 512 rows: which one falls behind.
+void bench_shapes(Bench& bench, WeightFormat format) {
+  constexpr int64_t kTokens = 512;
+  std::vector<float> x(kTokens * 1536), out(kTokens * 3072);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 7919 % 1000) / 500 - 1;
+  for (const Shape& shape : kShapes) {
+    std::vector<PackedMatrix> matrices;
+    const auto rows = random_rows(format, shape.rows, shape.cols);
+    const WeightPart part{rows.data(), format, shape.rows};
+    for (int layer = 0; layer < kLayers; ++layer) {
+      matrices.push_back(
+          PackedMatrix::create(bench.context(), {&part, 1}, shape.cols, format, Arithmetic::kNative)
+              .value());
+    }
+    const double seconds = median_seconds(bench.cpu_time(), 5, [&] {
+      for (const PackedMatrix& m : matrices) {
+        linear(bench.context(), out.data(), m.num_rows(), x.data(), m.num_cols(), kTokens, m,
+               nullptr, Epilogue::kStore);
+      }
+    });
+    const double gop_s =
+        2.0 * kLayers * static_cast<double>(shape.rows * shape.cols * kTokens) / 1e9 / seconds;
+    std::printf("linear %-5s [%ld, %ld] M=%ld %8.3f ms  %7.1f GOP/s\n",
+                std::string(name_of(format)).c_str(), static_cast<long>(shape.rows),
+                static_cast<long>(shape.cols), static_cast<long>(kTokens), seconds * 1e3, gop_s);
   }
 }
 
@@ -182,7 +210,7 @@ void bench_small(Bench& bench) {
     });
     const double silu = median_seconds(bench.cpu_time(), 5, [&] {
       for (int i = 0; i < repeats; ++i) {
-        silu_and_mul(bench.context(), out.data(), x.data(), rows, 1536);
+        silu_and_mul(out.data(), x.data(), x.data() + rows * 1536, rows * 1536);
       }
     });
     std::printf("rows %ld: rms_norm 576 %.2f us, silu_and_mul 1536 %.2f us\n",
@@ -192,7 +220,8 @@ void bench_small(Bench& bench) {
 
 void bench_pack(Bench& bench) {
   for (const WeightFormat format : {WeightFormat::kQ4_0, WeightFormat::kQ4_1, WeightFormat::kQ8_0,
-                                    WeightFormat::kBF16, WeightFormat::kF32}) {
+                                    WeightFormat::kQ5_0, WeightFormat::kQ5_1, WeightFormat::kQ4_K,
+                                    WeightFormat::kQ6_K, WeightFormat::kBF16, WeightFormat::kF32}) {
     const auto rows = random_rows(format, 16384, 1536);
     const WeightPart part{rows.data(), format, 16384};
     const double seconds = median_seconds(bench.cpu_time(), 3, [&] {
@@ -221,14 +250,17 @@ int run(int argc, char** argv) {
   constexpr size_t kReadBytes = size_t{256} << 20;
   const device::Buffer buffer = device::Buffer::create(kReadBytes, true).value();
   std::memset(buffer.data(), 1, kReadBytes);
-  bench.roofs = measure_roofs(bench.pool, buffer.data(), kReadBytes);
+  bench.roofs = device::measure_roofs(bench.pool, buffer.data(), kReadBytes);
   std::printf("%s, %d threads; roofs: read %.1f GB/s, int8 %.0f GOP/s, bf16 %.0f GFLOP/s\n",
               std::string(name_of(current_isa())).c_str(), bench.pool.num_threads(),
               bench.roofs.read_gb_s, bench.roofs.int8_gop_s, bench.roofs.bf16_gflop_s);
-  for (const WeightFormat format : {WeightFormat::kQ4_1, WeightFormat::kQ4_0, WeightFormat::kQ8_0,
-                                    WeightFormat::kBF16, WeightFormat::kF16, WeightFormat::kF32}) {
+  for (const WeightFormat format :
+       {WeightFormat::kQ4_1, WeightFormat::kQ4_0, WeightFormat::kQ8_0, WeightFormat::kQ5_0,
+        WeightFormat::kQ5_1, WeightFormat::kQ4_K, WeightFormat::kQ5_K, WeightFormat::kQ6_K,
+        WeightFormat::kBF16, WeightFormat::kF16, WeightFormat::kF32}) {
     if (!wanted(name_of(format))) continue;
     bench_linear(bench, format, Arithmetic::kNative);
+    if (wanted("shapes")) bench_shapes(bench, format);
     if (wanted("f32") && format != WeightFormat::kF32) {
       bench_linear(bench, format, Arithmetic::kF32);
     }

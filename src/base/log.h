@@ -11,7 +11,7 @@ namespace octavo::log {
 enum class Level { kDebug, kInfo, kWarning, kError, kCritical };
 
 /// Who speaks. Octavo is one process; engine events carry vLLM's `EngineCore` prefix, all else
-/// `APIServer`, so that operators' greps go on working (contract/logging.md section 1).
+/// `APIServer`, so that operators' greps go on working.
 enum class Source { kApiServer, kEngineCore };
 
 /// Where a record was written. Not std::source_location: clang 14, which builds the fuzz targets,

@@ -14,6 +14,8 @@ namespace octavo::chat_template {
 FilterFn find_filter(std::string_view name);
 /// Filters over sequences (filters_sequence.cc).
 FilterFn find_sequence_filter(std::string_view name);
+/// Filters that lay text out (filters_layout.cc).
+FilterFn find_layout_filter(std::string_view name);
 TestFn find_test(std::string_view name);
 
 /// value.name(...) of a string, list or dict as a callable value; false when there is none.

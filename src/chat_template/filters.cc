@@ -318,7 +318,8 @@ FilterFn find_filter(std::string_view name) {
   for (const Row& row : kFilters) {
     if (row.name == name) return row.fn;
   }
-  return find_sequence_filter(name);
+  if (const FilterFn fn = find_sequence_filter(name)) return fn;
+  return find_layout_filter(name);
 }
 
 }  // namespace octavo::chat_template

@@ -64,7 +64,7 @@ std::optional<std::string> template_of_config(const checkpoint::Metadata& config
   return chosen;
 }
 
-/// A default that the files may set, and the numbers it may have (contract/http-api.md section 4).
+/// A default that the files may set, and the numbers it may have: as in a request.
 struct SamplingKey {
   enum class Kind { kBool, kInt, kNumber };
   std::string_view name;

@@ -25,7 +25,7 @@ Result<std::optional<std::string>> find_chat_template(const checkpoint::Checkpoi
                                                       const std::string& option);
 
 /// Sampling defaults as JSON: generation_config.json (unless `--generation-config vllm`) under
-/// `--override-generation-config`. Keys: those that contract/http-api.md section 4 names, and
+/// `--override-generation-config`. Keys: those of a request's sampling fields, and
 /// "stop_token_ids": end-of-sequence ids beyond the tokenizer's own.
 Result<std::string> default_sampling_json(const checkpoint::Checkpoint& checkpoint,
                                           const config::ModelConfig& config,

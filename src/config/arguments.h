@@ -25,7 +25,8 @@ struct Arguments {
   std::vector<std::string> positionals;
 };
 
-/// Reads words by the rules 1, 3, 5, 7 and 8 of contract/cli.md section 2. Errors are one line and
+/// Reads words as vLLM's command line does: --flag value and --flag=value, `-` and `_` alike,
+/// --json.key value. Errors are one line and
 /// name the flag; an unknown one comes with the nearest known name. Lets no value pass unread.
 Result<Arguments> read_arguments(std::span<const std::string> words);
 

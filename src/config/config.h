@@ -8,7 +8,7 @@
 #include <vector>
 
 // Plain data that the flag table (config/flags.cc) fills. Names are vLLM's; unset means: resolved
-// later, by the rule of contract/cli.md.
+// later, by the rule that docs/reference/flags.md states.
 
 namespace octavo::config {
 
@@ -22,6 +22,7 @@ struct ModelConfig {
   bool user_specified_seed = false;      // else unseeded requests draw fresh entropy at each start
   std::optional<int64_t> max_model_len;  // -1 = auto: the largest that fits
   int64_t max_logprobs = 20;             // -1 = no cap
+  std::string logprobs_mode = "raw_logprobs";
   std::string generation_config = "auto";         // auto, vllm, or a folder
   std::string override_generation_config = "{}";  // JSON text
   bool allow_long_max_model_len = false;          // VLLM_ALLOW_LONG_MAX_MODEL_LEN
@@ -66,6 +67,7 @@ struct EngineConfig {
   /// Builds with OCTAVO_FAULT_HOOKS: "kill@N" or "stall@N" acts in step N (`OCTAVO_FAULT`). Empty =
   /// none; other builds refuse to start with one.
   std::string fault;
+  bool profile = false;  // OCTAVO_PROFILE: add up the time of each op, print it at the end
 };
 
 struct ServerConfig {

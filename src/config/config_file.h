@@ -7,7 +7,7 @@
 
 namespace octavo::config {
 
-/// What a --config file says, as the words of a command line (contract/cli.md, rule 10).
+/// What a --config file says, as the words of a command line.
 struct ConfigFile {
   std::string model;  // of the key `model`; empty when there is none
   std::vector<std::string> words;

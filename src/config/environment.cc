@@ -120,6 +120,8 @@ constexpr auto kVariables = std::to_array<Variable>({
        c.engine.cache.python_hash_seed = t;
        return true;
      }},
+    {"OCTAVO_PROFILE", "0 or 1",
+     [](Config& c, const std::string& t) { return set_bool(c.engine.profile, t); }},
     // The engine checks it: only it knows whether the build has the hooks.
     {"OCTAVO_FAULT", "kill@N or stall@N",
      [](Config& c, const std::string& t) {

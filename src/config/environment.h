@@ -24,7 +24,7 @@ std::vector<std::string> process_variable_names();
 /// Those of `names` that begin with VLLM_ and that nothing here reads, sorted.
 std::vector<std::string> unread_variables(std::span<const std::string> names);
 
-/// Sets what the variables of contract/cli.md section 4 say; flags are applied over it. An empty
+/// Sets what the environment's variables say; flags are applied over it. An empty
 /// variable counts as not set. The error names the variable.
 Status apply_environment(const EnvironmentLookup& lookup, Config& config);
 

@@ -10,7 +10,7 @@
 
 namespace octavo::config {
 
-/// How the words after a flag are read (contract/cli.md section 2).
+/// How the words after a flag are read.
 enum class Kind : uint8_t {
   kSwitch,        // --x
   kBool,          // --x, --no-x

@@ -48,6 +48,11 @@ constexpr auto
                       "Most logprobs per token a request may ask for; -1: the vocabulary.",
                       [](Config& c, const Value& v) { c.engine.model.max_logprobs = v.integer; },
                       {.bounds = ">=-1"}),
+                built("logprobs-mode", Kind::kEnum, "raw_logprobs", Group::kModel, 'B',
+                      "What logprobs hold: of the model's logits (raw) or of those a token was "
+                      "chosen from (processed).",
+                      [](Config& c, const Value& v) { c.engine.model.logprobs_mode = v.text; },
+                      {.choices = "raw_logits raw_logprobs processed_logits processed_logprobs"}),
                 built("generation-config", Kind::kString, "auto", Group::kModel, 'A',
                       "Where default sampling parameters come from: auto (the model), vllm "
                       "(nowhere), or a "

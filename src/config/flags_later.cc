@@ -8,9 +8,6 @@ constexpr auto kLaterFlags = std::to_array<Flag>({
     later("kv-cache-dtype", Kind::kString, "auto", Group::kCache, 'A',
           "Type of keys and values; auto: float32 with --dtype float32, float16 with float16, else "
           "bfloat16."),
-    later("logprobs-mode", Kind::kEnum, "raw_logprobs", Group::kModel, 'B',
-          "Which logits the logprobs are of.",
-          {.choices = "raw_logits raw_logprobs processed_logits processed_logprobs"}),
     later("headless", Kind::kSwitch, "False", Group::kOptions, 'C'),
     later("api-server-count", Kind::kInt, "unset", Group::kOptions, 'C', "",
           {.short_name = "asc", .neutral = "1"}),

@@ -12,7 +12,7 @@ namespace octavo::config {
 /// A JSON list of strings; the error says what is wrong with `text`.
 Result<std::vector<std::string>> parse_json_strings(std::string_view text);
 
-/// The JSON object that a flag such as --compilation-config collects (contract/cli.md, rule 5).
+/// The JSON object that a flag such as --compilation-config collects.
 /// Bare human integers (25.6k) are read inside it. At most 64 levels.
 class JsonValue {
  public:

@@ -18,7 +18,7 @@ struct ParseOutcome {
   std::vector<std::string> notes;     // lines for the log, DEBUG
 };
 
-/// Reads the words after `octavo serve` (contract/cli.md sections 2 to 4). Command line beats
+/// Reads the words after `octavo serve` (docs/reference/flags.md). Command line beats
 /// --config file beats environment beats default. The error's message is what goes to stderr, usage
 /// line included; the exit status is then 2.
 Result<ParseOutcome> parse_serve(std::span<const std::string> args,

@@ -220,7 +220,7 @@ TEST(ParseServe, LaterFlagsAreRefusedByNameUnlessNeutral) {
                                               {"--middleware", "a"},
                                               {"--quantization", "awq"},
                                               {"--hf-token"},
-                                              {"--logprobs-mode", "raw_logits"},
+                                              {"--tokenizer-mode", "slow"},
                                               {"--data-parallel-size", "2"}}) {
     EXPECT_THAT(error_of(args), AllOf(HasSubstr("octavo knows this flag"),
                                       HasSubstr("belongs to a later version")));

@@ -59,6 +59,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const config::EngineConfig& confi
       .block_size = info.block_size,
       .max_num_batched_tokens = info.max_num_batched_tokens,
       .max_logits_rows = max_logits_rows(info.max_num_batched_tokens, info.max_num_seqs),
+      .profile = config.profile,
   };
   OCTAVO_TRY(model->allocate_kv(info.num_blocks, info.block_size));
   OCTAVO_TRY(model->reserve({*pool, *workspace}, info.max_num_batched_tokens, info.max_num_seqs,

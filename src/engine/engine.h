@@ -22,6 +22,7 @@ class ModelRunner;  // engine/runner/model_runner.h: scheduled batch -> tokens
 
 /// The memory plan and resolved limits, computed before anything is taken (promise P4).
 struct EngineInfo {
+  Task task = Task::kGenerate;  // what the model is for
   int64_t max_model_len = 0;
   int64_t max_num_seqs = 0;
   int64_t max_num_batched_tokens = 0;
@@ -52,7 +53,7 @@ class Engine {
   /// flag. `create` checks again, with the model's own numbers.
   static Status check_config(const config::EngineConfig& config);
   /// Loads nothing: the model comes loaded. Plans memory, allocates the KV pool, logs the size
-  /// line. Errors: the plan does not fit (phrases of contract/logging.md section 5).
+  /// line. Errors: the plan does not fit (in vLLM's phrases).
   static Result<std::unique_ptr<Engine>> create(const config::EngineConfig& config,
                                                 std::unique_ptr<model::Model> model, Clock& clock,
                                                 OutputSink& sink);

@@ -57,6 +57,22 @@ uint64_t entropy_of(const config::EngineConfig& config) {
   return uint64_t{device()} << 32 | device();
 }
 
+std::string_view name_of(ControlRequest::Kind kind) {
+  using Kind = ControlRequest::Kind;
+  switch (kind) {
+    case Kind::kSleep:
+      return "sleep";
+    case Kind::kWake:
+      return "wake up";
+    case Kind::kLoadAdapter:
+      return "load an adapter";
+    case Kind::kProfile:
+      return "profile";
+    default:
+      return "do that";
+  }
+}
+
 Error dead_error() { return {Code::kUnavailable, "the engine is not running any more"}; }
 
 int64_t prompt_bytes(const EngineMessage& message) {
@@ -82,8 +98,17 @@ EngineCore::EngineCore(const config::EngineConfig& config, EngineInfo info,
       fault_(config.fault),
       entropy_(entropy_of(config)),
       max_queued_prompt_bytes_(config.max_queued_prompt_bytes),
-      queue_(kMaxQueuedMessages) {
-  CHECK_EQ(runner_->num_inflight_steps(), 1);  // `step` collects what it has just submitted
+      queue_(kMaxQueuedMessages),
+      batches_(static_cast<size_t>(runner_->num_inflight_steps())) {
+  CHECK_GE(runner_->num_inflight_steps(), 1);
+}
+
+EngineCore::~EngineCore() {
+  try {
+    refuse_pending();
+  } catch (const std::exception&) {
+    // An asker broke: there is nobody left to tell.
+  }
 }
 
 Status EngineCore::warm_up() { return runner_->warm_up(); }
@@ -91,8 +116,10 @@ Status EngineCore::warm_up() { return runner_->warm_up(); }
 // ---- Any thread ----
 
 Status EngineCore::check_request(const AddRequest& request) const {
-  if (request.task != Task::kGenerate) {
-    return Error{Code::kUnsupported, "this engine only generates text"};
+  if (request.task != info_.task) {
+    return Error{Code::kUnsupported, info_.task == Task::kGenerate
+                                         ? "this engine only generates text"
+                                         : "this engine only makes vectors"};
   }
   if (request.adapter_index >= 0) return Error{Code::kUnsupported, "no adapter is loaded", "model"};
   const auto invalid = [](std::string message) {
@@ -194,30 +221,45 @@ Result<bool> EngineCore::step() {
 Result<bool> EngineCore::run_step() {
   bool did_something = apply_messages();
   did_something |= expire_deadlines();
-  scheduler_.schedule(clock_.monotonic_s(), batch_);
-  if (!batch_.sequences.empty()) {
-    OCTAVO_TRY(fault_.before_step(num_steps_finished_.load() + 1));
-    OCTAVO_TRY(run_model());
-    apply_late_aborts();
-    scheduler_.update(batch_, runner_output_, outputs_);
-    did_something = true;
-  } else if (!batch_.ended.empty()) {
-    OCTAVO_TRY(run_model());  // the runner forgets what has ended
+  OCTAVO_TRY(const bool submitted, submit_step());
+  // The pipe is filled first; what is in it comes out when it is full or nothing more fits.
+  if (num_inflight_ == batches_.size() || (!submitted && num_inflight_ > 0)) {
+    OCTAVO_TRY(const bool ran, collect_step());
+    did_something |= ran;
   }
   if (did_something) publish();
   reply_to_drained();
-  return did_something || can_progress();
+  return did_something || num_inflight_ > 0 || can_progress();
 }
 
-Status EngineCore::run_model() {
+Result<bool> EngineCore::submit_step() {
+  StepBatch& batch = batches_[(oldest_batch_ + num_inflight_) % batches_.size()];
+  scheduler_.schedule(clock_.monotonic_s(), batch);
+  if (batch.sequences.empty() && batch.ended.empty()) return false;
+  if (!batch.sequences.empty()) {
+    OCTAVO_TRY(fault_.before_step(num_steps_finished_.load() + 1));
+  }
   constraints_.clear();
-  for (const NewSequence& added : batch_.added) {
+  for (const NewSequence& added : batch.added) {
     if (auto constraint = scheduler_.constraint_of(added.id)) {
       constraints_.push_back({added.id, std::move(constraint)});
     }
   }
-  OCTAVO_TRY(runner_->submit(batch_, constraints_));
-  return runner_->collect(runner_output_);
+  OCTAVO_TRY(runner_->submit(batch, constraints_));
+  ++num_inflight_;
+  return true;
+}
+
+Result<bool> EngineCore::collect_step() {
+  OCTAVO_TRY(runner_->collect(runner_output_));
+  const StepBatch& batch = batches_[oldest_batch_];
+  oldest_batch_ = (oldest_batch_ + 1) % batches_.size();
+  --num_inflight_;
+  if (batch.sequences.empty()) return false;  // the runner has only forgotten what has ended
+  apply_late_aborts();
+  scheduler_.update(batch, runner_output_, outputs_);
+  num_collected_tokens_ = batch.num_tokens;
+  return true;
 }
 
 bool EngineCore::can_progress() const {
@@ -263,10 +305,13 @@ uint64_t EngineCore::seed_of(const AddRequest& request) const {
 void EngineCore::apply(AddRequest& request, double queued_s) {
   auto sequence = std::make_unique<Sequence>();
   sequence->id = request.id;
+  sequence->task = request.task;
   sequence->seed = seed_of(request);
   sequence->sampling = std::move(request.sampling);
   sequence->eos_token_id = request.eos_token_id;
   sequence->priority = request.priority;
+  sequence->tenant = std::move(request.tenant);
+  sequence->adapter_index = request.adapter_index;
   sequence->arrival_wall_s = request.arrival_wall_s;
   sequence->queued_s = queued_s;
   sequence->deadline_s = request.deadline_s;
@@ -333,7 +378,8 @@ void EngineCore::apply(ControlRequest& request) {
       status = reset_prefix_cache(request.argument == "reset_running");
       break;
     default:
-      status = Error{Code::kUnsupported, "this engine has no such control"};
+      status = Error{Code::kUnsupported,
+                     fmt::format("this engine cannot {} yet", name_of(request.kind))};
   }
   if (request.reply) request.reply(std::move(status));
 }
@@ -384,7 +430,7 @@ void EngineCore::publish() {
   output.timestamp_s = clock_.monotonic_s();
   output.stats = scheduler_.take_stats();
   output.outputs = std::exchange(outputs_, {});
-  output.num_scheduled_tokens = batch_.num_tokens;
+  output.num_scheduled_tokens = std::exchange(num_collected_tokens_, 0);
   waiting_prompt_bytes_.store(scheduler_.num_queued_prompt_tokens() *
                               static_cast<int64_t>(sizeof(TokenId)));
   num_unfinished_.store(scheduler_.num_unfinished());

@@ -22,6 +22,8 @@ class EngineCore final : public Engine {
  public:
   EngineCore(const config::EngineConfig& config, EngineInfo info,
              std::unique_ptr<ModelRunner> runner, Clock& clock, OutputSink& sink);
+  /// Answers controls that were not reached.
+  ~EngineCore() override;
 
   const EngineInfo& info() const override { return info_; }
   Status submit(EngineMessage message) override;
@@ -46,7 +48,10 @@ class EngineCore final : public Engine {
     double queued_s = 0.0;
   };
   Result<bool> run_step();
-  Status run_model();
+  /// True if a step was submitted.
+  Result<bool> submit_step();
+  /// Finishes the oldest step in flight; true if it ran anything.
+  Result<bool> collect_step();
   Status check_request(const AddRequest& request) const;
   Status enqueue(EngineMessage message);
   /// True if anything was applied.
@@ -82,8 +87,13 @@ class EngineCore final : public Engine {
   BoundedQueue<Message> queue_;
   std::deque<Message> pending_;  // taken from the queue, not applied yet
   std::vector<std::function<void(Status)>> drain_replies_;
-  StepBatch batch_;
-  std::vector<SequenceConstraint> constraints_;  // of the sequences that batch_ adds
+  /// As many as may be in flight, used in turn; `schedule` fills the next, `collect` empties the
+  /// oldest.
+  std::vector<StepBatch> batches_;
+  size_t oldest_batch_ = 0;
+  size_t num_inflight_ = 0;
+  int32_t num_collected_tokens_ = 0;             // since the last publish
+  std::vector<SequenceConstraint> constraints_;  // of the sequences that a batch adds
   RunnerOutput runner_output_;
   std::vector<SequenceOutput> outputs_;
   int64_t num_published_ = 0;

@@ -359,6 +359,83 @@ TEST(EngineCore, DiesAloudThoughAReplyThrows) {
   EXPECT_EQ(h.sink.deaths.size(), 1u);
 }
 
+TEST(EngineCore, AnAdapterThatIsNotLoadedIsRefusedAtTheDoor) {
+  Harness h;
+  AddRequest request = greedy_request(1, {1, 2}, 3);
+  request.adapter_index = 0;
+  const Status status = h.add(std::move(request));
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code, Code::kUnsupported);
+  EXPECT_THAT(status.error().message, ::testing::HasSubstr("adapter"));
+}
+
+TEST(EngineCore, PromptChunksFillThePipeAndGiveTheSameTokens) {
+  const AddRequest request = greedy_request(1, prompt_of(4, 60), 6);
+  const auto run = [&](int num_inflight_steps) {
+    Harness h({.max_num_batched_tokens = 10, .num_inflight_steps = num_inflight_steps});
+    CHECK(h.add(request).ok());
+    CHECK(h.run());
+    if (h.deferred) {
+      EXPECT_EQ(h.deferred->most_in_flight, num_inflight_steps);
+    }
+    EXPECT_EQ(h.sink.last.stats.kv_cache_usage, 0.0);
+    return h.of(1).token_ids;
+  };
+  const auto expected = run(1);
+  EXPECT_EQ(run(2), expected);
+  EXPECT_EQ(run(4), expected);
+}
+
+TEST(EngineCore, WhatIsInFlightSurvivesPreemptionAbortAndDeath) {
+  Harness h({.max_num_batched_tokens = 8, .num_inflight_steps = 3});
+  for (int id = 1; id <= 3; ++id) {
+    ASSERT_TRUE(h.add(greedy_request(id, prompt_of(id, 12), 5)).ok());
+  }
+  h.step();
+  h.step();
+  h.engine->scheduler().preempt_all();
+  h.abort(2, true);
+  ASSERT_TRUE(h.run());
+  EXPECT_EQ(h.of(1).token_ids.size(), 5u);
+  EXPECT_EQ(h.of(2).finish_reason, FinishReason::kAbort);
+  EXPECT_EQ(h.of(3).token_ids.size(), 5u);
+  h.model->fail_at = h.model->num_forwards + 2;
+  ASSERT_TRUE(h.add(greedy_request(4, prompt_of(4, 40), 5)).ok());
+  bool died = false;
+  for (int i = 0; i < 10 && !died; ++i) died = !h.engine->step().ok();
+  EXPECT_TRUE(died);
+  EXPECT_EQ(h.sink.deaths.size(), 1u);
+}
+
+TEST(EngineCore, ControlsWithoutABackendSaySo) {
+  Harness h;
+  using Kind = ControlRequest::Kind;
+  const std::pair<Kind, const char*> cases[] = {{Kind::kSleep, "sleep"},
+                                                {Kind::kWake, "wake up"},
+                                                {Kind::kLoadAdapter, "load an adapter"},
+                                                {Kind::kProfile, "profile"}};
+  for (const auto& [kind, name] : cases) {
+    Status reply;
+    ControlRequest request{kind, "", [&](Status status) { reply = std::move(status); }};
+    ASSERT_TRUE(h.engine->submit(std::move(request)).ok());
+    h.step();
+    ASSERT_FALSE(reply.ok()) << name;
+    EXPECT_EQ(reply.error().code, Code::kUnsupported);
+    EXPECT_THAT(reply.error().message, ::testing::HasSubstr(name));
+  }
+}
+
+TEST(EngineCore, AControlThatIsNotReachedIsAnsweredAtTheEnd) {
+  int num_refused = 0;
+  {
+    Harness h;
+    ControlRequest request{ControlRequest::Kind::kPause, "keep",
+                           [&](const Status& status) { num_refused += !status.ok(); }};
+    ASSERT_TRUE(h.engine->submit(std::move(request)).ok());
+  }
+  EXPECT_EQ(num_refused, 1);
+}
+
 TEST(EngineCore, AGivenSeedOfZeroIsRepeatable) {
   const auto draw = [](int64_t seed) {
     HarnessOptions options;

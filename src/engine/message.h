@@ -40,7 +40,8 @@ struct AddRequest {
   int64_t priority = 0;
   std::optional<double> deadline_s;  // monotonic; none = no deadline
   std::string cache_salt;            // empty = none
-  int32_t adapter_index = -1;        // LoRA; -1 = base model
+  /// LoRA; -1 = base model. Whoever loads adapters puts the adapter's name into the block hashes.
+  int32_t adapter_index = -1;
   std::string tenant;
   std::vector<BlockHash> block_hashes;  // of the prompt's full blocks; `submit` fills them in
   std::shared_ptr<TokenConstraint> constraint;  // none yet
@@ -85,7 +86,7 @@ struct SequenceOutput {
   int32_t num_preemptions = 0;
 };
 
-/// The scheduler's figures after a step, finished requests removed (contract/metrics.md section 5).
+/// The scheduler's figures after a step, finished requests removed (docs/reference/metrics.md).
 struct SchedulerStats {
   int32_t num_running = 0;
   int32_t num_waiting = 0;           // waiting queue ("capacity")

@@ -15,7 +15,7 @@
 namespace octavo::engine {
 namespace {
 
-// design.md section 8: chosen by measurement for few cores; vLLM's CPU default is 2,048.
+// Chosen by measurement for few cores; vLLM's CPU default is 2,048.
 constexpr int64_t kDefaultMaxNumBatchedTokens = 512;
 constexpr int64_t kDefaultMaxNumSeqs = 128;
 constexpr size_t kDefaultKvCeilingBytes = size_t{4} << 30;

@@ -27,16 +27,16 @@ struct PlanInputs {
 /// What of a config is wrong whatever the model. kInvalidArgument names the flag.
 Status check_options(const config::EngineConfig& config);
 
-/// Resolves limits (contract/scheduler.md section 1, design.md section 8) and computes the memory
+/// Resolves limits (docs/reference/flags.md has the defaults) and computes the memory
 /// plan before anything is taken. Fills the numeric fields of EngineInfo; the rest is the model's.
-/// Errors are start-up errors: kInvalidArgument names the flag, kOverloaded carries the phrases of
-/// contract/logging.md section 5.
+/// Errors are start-up errors: kInvalidArgument names the flag, kOverloaded carries vLLM's
+/// phrases.
 Result<EngineInfo> plan_engine(const config::EngineConfig& config, const PlanInputs& inputs);
 
 /// Sets kv_cache_size_tokens and kv_cache_max_concurrency from the other fields.
 void fill_capacity(EngineInfo& info);
 
-/// The start-up lines of contract/logging.md section 2, rows 4, 5, 12 to 14, and the memory plan.
+/// vLLM's start-up lines about the scheduler and the KV cache, and the memory plan.
 void log_plan(const config::EngineConfig& config, const PlanInputs& inputs, const EngineInfo& info);
 
 /// GiB rounded to two decimals, without padding: "1.5", "0.0".

@@ -16,8 +16,18 @@ using TokenId = int32_t;
 /// a string that only frontend and openai know.
 using RequestId = Id<struct RequestTag, int64_t>;
 
-/// How to choose tokens. Every value has been checked by `openai/` (ranges of contract/http-api.md
-/// section 4); nothing here is invalid. temperature 0 means greedy.
+/// Which values logprobs are: of the model's logits as they came, or of those that the choice was
+/// made from (after masks, bias, penalties, temperature and truncation); the logits themselves or
+/// their logarithmic softmax. Prompt logprobs are always raw.
+enum class LogprobsMode : uint8_t {
+  kRawLogprobs,
+  kRawLogits,
+  kProcessedLogprobs,
+  kProcessedLogits
+};
+
+/// How to choose tokens. Every value has been checked by `openai/` (ranges as in vLLM); nothing
+/// here is invalid. temperature 0 means greedy.
 struct SamplingParams {
   float temperature = 1.0f;
   float top_p = 1.0f;
@@ -33,9 +43,11 @@ struct SamplingParams {
   std::vector<TokenId> stop_token_ids;
   std::vector<std::pair<TokenId, float>> logit_bias;  // clamped to +-100
   std::vector<TokenId> allowed_token_ids;             // empty = all
+  /// Output that must not appear: the last token of each is forbidden after the others. None empty.
+  std::vector<std::vector<TokenId>> bad_words;
   std::optional<int32_t> logprobs;         // number of top entries; -1 = the whole vocabulary
   std::optional<int32_t> prompt_logprobs;  // the same for prompt tokens; disables cache reads
-  /// Raw values before penalties and temperature (vLLM's default `--logprobs-mode raw_logprobs`).
+  LogprobsMode logprobs_mode = LogprobsMode::kRawLogprobs;
 };
 
 /// What the engine shall do with a sequence. kPool belongs to a later issue.
@@ -43,6 +55,14 @@ enum class Task : uint8_t { kGenerate, kPool };
 
 enum class FinishReason : uint8_t { kStop, kLength, kAbort, kError, kRepetition };
 inline constexpr int kNumFinishReasons = 5;
+
+/// Memory of the lists in `params`, which every sequence gets its own copy of.
+inline size_t num_list_bytes(const SamplingParams& params) {
+  size_t num_tokens = params.stop_token_ids.size() + params.allowed_token_ids.size();
+  for (const auto& word : params.bad_words)
+    num_tokens += word.size() + sizeof(word) / sizeof(TokenId);
+  return num_tokens * sizeof(TokenId) + params.logit_bias.size() * sizeof(params.logit_bias[0]);
+}
 
 /// Null for EOS, length and abort; the id for a stop token; the text for a stop string.
 using StopReason = std::variant<std::monostate, TokenId, std::string>;

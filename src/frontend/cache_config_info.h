@@ -9,7 +9,7 @@
 
 namespace octavo::frontend {
 
-/// Labels of vllm:cache_config_info (contract/metrics.md section 9), alphabetical, without
+/// Labels of vllm:cache_config_info, alphabetical, without
 /// "engine"; values in the form of Python's str().
 std::vector<std::pair<std::string, std::string>> cache_config_info(const config::CacheConfig& cache,
                                                                    const engine::EngineInfo& info);

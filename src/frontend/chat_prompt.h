@@ -49,7 +49,7 @@ Result<chat_template::Rendered> render_chat(const chat_template::ChatTemplate& c
                                             const ChatPromptOptions& options);
 
 /// Prompt text -> ids. Special tokens spelled inside untrusted spans stay text unless
-/// `special_tokens_in_content` (design.md section 8).
+/// `special_tokens_in_content`.
 std::vector<tokenizer::TokenId> encode_chat(const tokenizer::Tokenizer& tokenizer,
                                             const chat_template::Rendered& rendered,
                                             bool add_special_tokens,

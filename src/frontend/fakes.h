@@ -166,6 +166,7 @@ class FakeEngine final : public engine::Engine {
   std::atomic<int64_t> hold_after{INT64_MAX};  // the same once so many steps are done
   std::string error;                           // ends every request with kError
   int32_t num_cached_tokens = 0;
+  Status control_reply;  // to every control message
 
  private:
   struct Running {
@@ -176,6 +177,8 @@ class FakeEngine final : public engine::Engine {
     if (auto* add = std::get_if<engine::AddRequest>(&message)) {
       added_.push_back(*add);
       running_[add->id.value()] = Running{std::move(*add), 0};
+    } else if (auto* control = std::get_if<engine::ControlRequest>(&message)) {
+      control->reply(control_reply);
     } else if (auto* abort = std::get_if<engine::AbortRequest>(&message)) {
       aborts_.push_back(*abort);
       if (running_.erase(abort->id.value()) > 0 && abort->want_output) {

@@ -49,11 +49,10 @@ int64_t bytes_per_sample(const GenerateRequest& request, int64_t block_size) {
   const engine::SamplingParams& p = request.sampling;
   const size_t num_blocks =
       request.prompt.size() / static_cast<size_t>(std::max<int64_t>(block_size, 1));
-  return static_cast<int64_t>(
-      sizeof(engine::AddRequest) + request.prompt.size() * sizeof(engine::TokenId) +
-      num_blocks * sizeof(engine::BlockHash) + request.cache_salt.size() +
-      (p.stop_token_ids.size() + p.allowed_token_ids.size()) * sizeof(engine::TokenId) +
-      p.logit_bias.size() * sizeof(p.logit_bias[0]));
+  return static_cast<int64_t>(sizeof(engine::AddRequest) +
+                              request.prompt.size() * sizeof(engine::TokenId) +
+                              num_blocks * sizeof(engine::BlockHash) + request.cache_salt.size() +
+                              engine::num_list_bytes(p));
 }
 
 void log_received(const GenerateRequest& request) {
@@ -100,6 +99,15 @@ class FrontendImpl final : public Frontend {
   }
   Result<std::vector<std::shared_ptr<OutputStream>>> generate_all(
       std::vector<GenerateRequest> requests) override;
+
+  void control(engine::ControlRequest::Kind kind, std::string argument,
+               std::function<void(Status)> reply) override {
+    // Kept here too: a message that the engine does not take comes back as an error alone.
+    auto shared = std::make_shared<std::function<void(Status)>>(std::move(reply));
+    Status refused = engine_->submit(engine::ControlRequest{
+        kind, std::move(argument), [shared](Status status) { (*shared)(std::move(status)); }});
+    if (!refused.ok()) (*shared)(std::move(refused));
+  }
 
   const tokenizer::Tokenizer& tokenizer() const override { return *tokenizer_; }
   const engine::EngineInfo& engine_info() const override { return engine_->info(); }

@@ -24,6 +24,9 @@ struct TextParams {
   std::vector<std::string> stop;
   bool include_stop_str_in_output = false;
   bool skip_special_tokens = true;
+  /// The request's output parser (tools, reasoning) needs the special tokens in the text, whatever
+  /// the client asked for; what the client is shown is then the parser's business.
+  bool parser_sees_special_tokens = false;
   int32_t stream_interval =
       1;                    // deltas come with the first token, then every so many, and the last
   bool final_only = false;  // one delta per sample, when it has finished (no streaming)
@@ -106,6 +109,12 @@ class Frontend {
   /// The same for all requests of one call, which are admitted together or not at all.
   virtual Result<std::vector<std::shared_ptr<OutputStream>>> generate_all(
       std::vector<GenerateRequest> requests) = 0;
+
+  /// A control message to the engine, from any thread. `reply` is called exactly once, on the
+  /// engine's thread or, when the engine takes no messages any more, on this one; it must not
+  /// block. Kinds without a backend answer kUnsupported, naming themselves.
+  virtual void control(engine::ControlRequest::Kind kind, std::string argument,
+                       std::function<void(Status)> reply) = 0;
 
   virtual const tokenizer::Tokenizer& tokenizer() const = 0;
   virtual const engine::EngineInfo& engine_info() const = 0;

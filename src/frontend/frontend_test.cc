@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
 #include <thread>
 
 #include "frontend/fakes.h"
@@ -189,6 +190,39 @@ TEST_F(FrontendTest, BL024_StopTokenIsNoTextUnlessIncluded) {
     EXPECT_EQ(c.tokens.size(), 3u);
     EXPECT_EQ(std::get<engine::TokenId>(c.stop_reason), 'c');
   }
+}
+
+TEST_F(FrontendTest, AParserMaySeeSpecialTokensThatTheClientSkips) {
+  auto script = bytes("ab");
+  script.insert(script.begin() + 1, 258);  // <|im_start|>
+  start(script);
+  for (const bool parser : {false, true}) {
+    GenerateRequest r = request("x", 3);
+    r.text.parser_sees_special_tokens = parser;
+    auto stream = frontend_->generate(std::move(r)).value();
+    const Collected got = collect(*stream).front();
+    EXPECT_EQ(got.text, parser ? "a<|im_start|>b" : "ab");
+    EXPECT_EQ(got.tokens.size(), 3u);
+  }
+}
+
+TEST_F(FrontendTest, ControlsReachTheEngineAndTheReplyComesBackOnce) {
+  using Kind = engine::ControlRequest::Kind;
+  start();
+  const auto ask = [&](Kind kind) {
+    auto answered = std::make_shared<std::promise<Status>>();
+    auto future = answered->get_future();
+    frontend_->control(kind, "", [answered](Status status) {
+      answered->set_value(std::move(status));  // throws if called twice
+    });
+    EXPECT_EQ(future.wait_for(20s), std::future_status::ready);
+    return future.get();
+  };
+  EXPECT_TRUE(ask(Kind::kPause).ok());
+  engine_->control_reply = Error{Code::kUnsupported, "this engine cannot sleep yet"};
+  EXPECT_EQ(ask(Kind::kSleep).error().code, Code::kUnsupported);
+  engine_->die("test");
+  EXPECT_EQ(ask(Kind::kResume).error().code, Code::kUnavailable);
 }
 
 TEST_F(FrontendTest, StreamIntervalJoinsTokensButKeepsFirstAndLast) {

@@ -21,7 +21,8 @@ struct OutputStage::Sample {
         min_tokens(registration.min_tokens),
         num_prefill_tokens(registration.num_prompt_tokens),
         num_held_bytes(registration.num_held_bytes),
-        decoder(tokenizer, registration.text.skip_special_tokens),
+        decoder(tokenizer, registration.text.skip_special_tokens &&
+                               !registration.text.parser_sees_special_tokens),
         stop(registration.stop) {
     text.stop.clear();  // kept once, in the patterns
     tally.request = std::move(request);

@@ -17,7 +17,7 @@ struct RequestTally {
   int64_t max_generated = 0;
 };
 
-/// Time points and counts of one sample (contract/metrics.md section 4).
+/// Time points and counts of one sample (docs/reference/metrics.md).
 struct SampleTally {
   std::shared_ptr<RequestTally> request;
   double arrival_wall_s = 0.0;
@@ -34,7 +34,7 @@ struct SampleTally {
 
 /// Turns steps into series. Only the output thread calls it; nothing is visible before `publish`.
 ///
-/// Rules beyond the contract (design.md section 8): every end is counted once in
+/// Rules beyond vLLM's: every end is counted once in
 /// request_success_total; a sample gives latency and size samples at its end only if it had a first
 /// token and its client had not gone, so all histograms taken at the end have the same count.
 class RequestAccounting {

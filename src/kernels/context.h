@@ -5,11 +5,14 @@
 
 namespace octavo::kernels {
 
+class StepProfile;
+
 /// What every kernel takes first: who computes and where scratch lies. One per engine; not shared
 /// between threads.
 struct KernelContext {
   device::ThreadPool& pool;
   device::Workspace& workspace;
+  StepProfile* profile = nullptr;  // where the time of ops is added up; usually nowhere
 };
 
 }  // namespace octavo::kernels

@@ -86,7 +86,7 @@ Isa current_isa() { return chosen().load(std::memory_order_relaxed); }
 std::string describe_kernels() {
   std::string text;
   for (const std::string_view op :
-       {"linear", "attention", "rms_norm", "rope", "silu_and_mul", "embedding"}) {
+       {"linear", "attention", "rms_norm", "rope", "silu_and_mul", "logits", "embedding"}) {
     if (!text.empty()) text += ' ';
     text += std::string(op) + '=';
     // What is bound by single loads or library calls has one portable row.

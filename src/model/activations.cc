@@ -9,7 +9,7 @@ namespace {
 constexpr size_t kAlignment = 64;
 
 struct Layout {
-  size_t hidden, normed, cos_sin, qkv, attention, gate_up, mlp, end;  // offsets, bytes
+  size_t hidden, normed, cos_sin, qkv, attention, mlp, end;  // offsets, bytes
 };
 
 size_t piece(int64_t num_rows, int64_t num_cols) {
@@ -25,8 +25,7 @@ Layout lay_out(const DecoderConfig& config, const StepLimits& limits) {
   layout.cos_sin = layout.normed + piece(rows, config.hidden_size);
   layout.qkv = layout.cos_sin + piece(rows, config.head_dim);
   layout.attention = layout.qkv + piece(rows, config.qkv_size());
-  layout.gate_up = layout.qkv;
-  layout.mlp = layout.gate_up + piece(rows, 2 * config.intermediate_size);
+  layout.mlp = layout.qkv;
   layout.end = std::max(layout.attention + piece(rows, config.q_size()),
                         layout.mlp + piece(rows, config.intermediate_size));
   return layout;
@@ -50,8 +49,7 @@ Result<Activations> Activations::create(const DecoderConfig& config, const StepL
   result.cos_sin = at(layout.cos_sin);
   result.qkv = at(layout.qkv);
   result.attention = at(layout.attention);
-  result.gate_up = at(layout.gate_up);
-  result.mlp = at(layout.mlp);
+  result.mlp = result.buffer_.data() + layout.mlp;
   return result;
 }
 

@@ -18,8 +18,7 @@ struct StepLimits {
 };
 
 /// The f32 buffers that a step's values pass through, in one reservation made once. Attention and
-/// MLP never hold values at the same time, so `qkv`, `attention` share their place with `gate_up`,
-/// `mlp`.
+/// MLP never hold values at the same time, so `qkv`, `attention` share their place with `mlp`.
 class Activations {
  public:
   /// Bytes of the reservation for steps up to `limits`.
@@ -33,8 +32,8 @@ class Activations {
   float* cos_sin = nullptr;    // [num_tokens, head_dim]
   float* qkv = nullptr;        // [num_tokens, q_size + 2 * kv_size]
   float* attention = nullptr;  // [num_tokens, q_size]
-  float* gate_up = nullptr;    // [num_tokens, 2 * intermediate_size]
-  float* mlp = nullptr;        // [num_tokens, intermediate_size]
+  /// What down_proj reads: [num_tokens, intermediate_size] in f32 or a smaller form.
+  std::byte* mlp = nullptr;
 
  private:
   device::Buffer buffer_;

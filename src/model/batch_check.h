@@ -12,6 +12,8 @@ struct BatchBounds {
   int64_t vocab_size = 0;
   int64_t num_blocks = 0;
   int64_t block_size = 0;
+  int64_t num_kv_groups = 1;
+  int64_t num_adapters = 0;
 };
 
 /// Everything the kernels take on trust: sizes agree, nothing exceeds what was reserved, every id,

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/profile.h"
 #include "model/batch_check.h"
+#include "model/layers/residual.h"
 
 namespace octavo::model {
 namespace {
@@ -37,7 +39,8 @@ Result<DecoderLayer> load_layer(const DecoderConfig& config, int64_t layer, Weig
              loader.load_linear(Target::kDownProj, layer, {config.hidden_size},
                                 config.intermediate_size, config.mlp_bias, Split::kInputs));
   return DecoderLayer(std::move(attention_norm), Attention(config, layer, std::move(weights)),
-                      std::move(mlp_norm), Mlp(std::move(gate_up), std::move(down)));
+                      std::move(mlp_norm),
+                      Mlp(std::move(gate_up), std::move(down), config.residual_multiplier));
 }
 
 }  // namespace
@@ -90,6 +93,7 @@ void Decoder::fill_info(const DTypePlan& dtype, const WeightLoader& loader,
   info_.head_dim = config_.head_dim;
   info_.hidden_size = config_.hidden_size;
   info_.max_model_len = config_.max_model_len;
+  info_.num_kv_groups = config_.num_kv_groups();
   info_.kv_dtype = dtype.dtype;
   info_.dtype = device::name_of(dtype.dtype);
   info_.weight_format = kernels::name_of(loader.main_format());
@@ -167,7 +171,7 @@ Status Decoder::restore_block(int32_t block, std::span<const std::byte> in) {
 }
 
 size_t Decoder::workspace_bytes(const StepLimits& limits) const {
-  size_t most = lm_head_.workspace_bytes(embedding_, limits.num_logits_rows);
+  size_t most = lm_head_.workspace_bytes(embedding_, limits.num_logits_rows, limits.num_threads);
   for (const DecoderLayer& layer : layers_) most = std::max(most, layer.workspace_bytes(limits));
   return most;
 }
@@ -198,25 +202,55 @@ Status Decoder::forward(const kernels::KernelContext& ctx, const ForwardBatch& b
   if (!activations_ || kv_layers_.empty()) {
     return Error{Code::kInternal, "forward before reserve and allocate_kv"};
   }
-  OCTAVO_TRY(check_batch(batch, {limits_, config_.vocab_size, num_blocks_, block_size_}));
+  OCTAVO_TRY(check_batch(
+      batch, {limits_, config_.vocab_size, num_blocks_, block_size_, info_.num_kv_groups}));
   const int64_t num_rows = int64_t(batch.logits_rows.size());
   if (int64_t(logits.size()) != num_rows * config_.vocab_size) {
     return Error{Code::kInternal, "forward: logits do not fit logits_rows"};
   }
   const int64_t num_tokens = int64_t(batch.token_ids.size());
   if (num_tokens == 0) return {};
-  const kernels::AttentionBatch attention{
-      int64_t(batch.seq_lens.size()), batch.query_start_loc.data(), batch.seq_lens.data(),
-      batch.block_tables.data(),      batch.max_blocks_per_seq,     block_size_};
-  const Step step{ctx,        *activations_,    attention, batch.slot_mapping.data(),
-                  num_tokens, batch.logits_rows};
-  embedding_.forward(ctx, activations_->hidden, batch.token_ids.data(), num_tokens);
+  fill_step_kv(batch);
+  logits_row_adapters_.clear();
+  if (!batch.row_adapters.empty()) {
+    for (const int32_t row : batch.logits_rows) {
+      logits_row_adapters_.push_back(batch.row_adapters[size_t(row)]);
+    }
+  }
+  const Step step{ctx,
+                  *activations_,
+                  step_kv_,
+                  num_tokens,
+                  batch.logits_rows,
+                  batch.row_adapters,
+                  logits_row_adapters_};
+  {
+    const kernels::OpTimer timer(ctx, kernels::Op::kEmbedding);
+    embedding_.forward(ctx, activations_->hidden, batch.token_ids.data(), num_tokens);
+  }
+  scale(ctx, activations_->hidden, num_tokens * config_.hidden_size,
+        float(config_.embedding_multiplier));
   rope_.prepare(ctx, activations_->cos_sin, batch.positions.data(), num_tokens);
   OCTAVO_TRY(run_layers(step));
   if (num_rows == 0) return {};
   final_norm_.forward(ctx, activations_->normed, activations_->hidden, num_rows);
+  const kernels::OpTimer timer(ctx, kernels::Op::kLmHead, [&] {
+    return kernels::work_of(lm_head_.matrix(embedding_), num_rows);
+  });
   lm_head_.forward(ctx, logits.data(), activations_->normed, num_rows, embedding_);
+  scale(ctx, logits.data(), int64_t(logits.size()), float(config_.logits_multiplier));
   return {};
+}
+
+void Decoder::fill_step_kv(const ForwardBatch& batch) {
+  const size_t table_size = batch.seq_lens.size() * size_t(batch.max_blocks_per_seq);
+  step_kv_.clear();
+  for (size_t group = 0; group < size_t(batch.num_kv_groups); ++group) {
+    step_kv_.push_back(
+        {{int64_t(batch.seq_lens.size()), batch.query_start_loc.data(), batch.seq_lens.data(),
+          batch.block_tables.data() + group * table_size, batch.max_blocks_per_seq, block_size_},
+         batch.slot_mapping.data() + group * batch.token_ids.size()});
+  }
 }
 
 Status Decoder::run_layers(const Step& step) const {

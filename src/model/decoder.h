@@ -47,6 +47,7 @@ class Decoder final : public Model {
   Status check_block(int32_t block, size_t size_bytes) const;
   /// Bytes of one block in one layer; a layer's blocks lie one after the other.
   size_t layer_block_bytes() const { return kv_block_bytes(block_size_) / kv_layers_.size(); }
+  void fill_step_kv(const ForwardBatch& batch);
   Status run_layers(const Step& step) const;
 
   DecoderConfig config_;
@@ -64,6 +65,8 @@ class Decoder final : public Model {
   std::vector<kernels::KvLayer> kv_layers_;  // [num_layers], views of kv_
   int64_t num_blocks_ = 0;
   int64_t block_size_ = 0;
+  std::vector<StepKv> step_kv_;               // of the current step
+  std::vector<int32_t> logits_row_adapters_;  // the same
 };
 
 }  // namespace octavo::model

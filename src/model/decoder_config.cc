@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -17,6 +18,7 @@ constexpr int64_t kMaxHeads = 4096;
 constexpr int64_t kMaxHeadDim = 1024;
 constexpr int64_t kMaxModelLen = (int64_t{1} << 31) - 1;  // positions are int32
 constexpr double kMaxRopeFactor = 1e6;
+constexpr double kMaxMultiplier = 1e6;
 
 Error bad(const std::string& file, std::string_view what) {
   return Error{Code::kInvalidArgument, fmt::format("{}: {}", file, what)};
@@ -72,6 +74,36 @@ Status validate_rope(const RopeConfig& rope, int64_t head_dim, const std::string
   return {};
 }
 
+Status validate_multipliers(const DecoderConfig& config, const std::string& file) {
+  const std::pair<std::string_view, double> all[] = {
+      {"embedding_multiplier (embedding_scale)", config.embedding_multiplier},
+      {"residual_multiplier (residual_scale)", config.residual_multiplier},
+      {"logits_scaling (logit_scale)", config.logits_multiplier}};
+  for (const auto& [key, value] : all) {
+    if (!(value > 1.0 / kMaxMultiplier && value < kMaxMultiplier)) {
+      return bad(file, fmt::format("{} gives a factor of {}; it must lie between 0 and {}", key,
+                                   value, kMaxMultiplier));
+    }
+  }
+  if (!(config.partial_rotary_factor > 0.0 && config.partial_rotary_factor <= 1.0)) {
+    return bad(file, fmt::format("partial_rotary_factor is {}; it must lie above 0 and up to 1",
+                                 config.partial_rotary_factor));
+  }
+  if (config.num_experts_per_token < 0 || config.num_experts_per_token > config.num_experts) {
+    return bad(file, fmt::format("num_experts_per_tok (expert_used_count) is {} of {} experts",
+                                 config.num_experts_per_token, config.num_experts));
+  }
+  return {};
+}
+
+Status validate_kv_groups(const DecoderConfig& config, const std::string& file) {
+  if (config.kv_groups.empty()) return {};
+  const bool all_there = int64_t(config.kv_groups.size()) == config.num_layers;
+  const auto [least, most] = std::ranges::minmax_element(config.kv_groups);
+  if (all_there && *least == 0 && *most < config.num_layers) return {};
+  return bad(file, "the KV groups of the layers do not count from 0");
+}
+
 /// What a description may ask for that no layer does yet, and the keys that ask for it.
 struct NotBuilt {
   bool (*needed)(const DecoderConfig&);
@@ -100,12 +132,6 @@ constexpr auto kNotBuilt = std::to_array<NotBuilt>({
      "final_logit_softcapping (final_logit_softcapping)", "a soft cap of the logits"},
     {[](const DecoderConfig& c) { return c.attention_sinks; }, "attention sinks",
      "attention sinks"},
-    {[](const DecoderConfig& c) { return c.embedding_multiplier != 1.0; },
-     "embedding_multiplier (embedding_scale)", "scaled embeddings"},
-    {[](const DecoderConfig& c) { return c.residual_multiplier != 1.0; },
-     "residual_multiplier (residual_scale)", "scaled residuals"},
-    {[](const DecoderConfig& c) { return c.logits_multiplier != 1.0; },
-     "logits_scaling (logit_scale)", "scaled logits"},
     {[](const DecoderConfig& c) { return c.parallel_residual; },
      "use_parallel_residual (use_parallel_residual)", "attention and MLP side by side"},
     {[](const DecoderConfig& c) { return c.num_experts > 0; },
@@ -116,6 +142,10 @@ constexpr auto kNotBuilt = std::to_array<NotBuilt>({
 
 float DecoderConfig::scale_of_attention() const {
   return attention_scale != 0.0 ? float(attention_scale) : float(1.0 / std::sqrt(double(head_dim)));
+}
+
+int32_t DecoderConfig::num_kv_groups() const {
+  return kv_groups.empty() ? 1 : *std::ranges::max_element(kv_groups) + 1;
 }
 
 Status validate(const DecoderConfig& config, const std::string& file) {
@@ -143,6 +173,8 @@ Status validate(const DecoderConfig& config, const std::string& file) {
       !std::isfinite(config.attention_softcap) || config.attention_softcap < 0.0) {
     return bad(file, "attention_multiplier and attn_logit_softcapping must not be negative");
   }
+  OCTAVO_TRY(validate_multipliers(config, file));
+  OCTAVO_TRY(validate_kv_groups(config, file));
   if (int64_t(config.sliding_windows.size()) != config.num_layers) {
     return bad(file, fmt::format("layer_types has {} entries for {} layers",
                                  config.sliding_windows.size(), config.num_layers));

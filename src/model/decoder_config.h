@@ -75,17 +75,26 @@ struct DecoderConfig {
   std::vector<int64_t> sliding_windows;
   bool attention_sinks = false;
 
-  double embedding_multiplier = 1.0;
-  double residual_multiplier = 1.0;
+  double embedding_multiplier = 1.0;  // of the embedding's output
+  double residual_multiplier = 1.0;   // of what attention and MLP add to the residual stream
   double logits_multiplier = 1.0;
   bool parallel_residual = false;
   bool tie_word_embeddings = false;
   int64_t num_experts = 0;
+  int64_t num_experts_per_token = 0;
+
+  /// Layers that keep their KV by the same block tables form a group.  [num_layers], groups counted
+  /// from 0; empty = all in group 0. No family divides its layers yet.
+  std::vector<int32_t> kv_groups;
 
   int64_t q_size() const { return num_heads * head_dim; }
   int64_t kv_size() const { return num_kv_heads * head_dim; }
   int64_t qkv_size() const { return q_size() + 2 * kv_size(); }
   float scale_of_attention() const;
+  int32_t kv_group_of(int64_t layer) const {
+    return kv_groups.empty() ? 0 : kv_groups.at(size_t(layer));
+  }
+  int32_t num_kv_groups() const;
 };
 
 /// Ranges and relations that everything behind relies on (positive, bounded, divisible), so that no

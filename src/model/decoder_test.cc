@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 
 #include "model/models.h"
 #include "model/test_weights.h"
@@ -303,6 +304,155 @@ TEST(Decoder, BlocksHaveAnIdentityAndABound) {
   EXPECT_FALSE(f32->restore_block(0, bytes).ok());
 }
 
+/// A llama whose files name and place their weights by `names`, its description changed by
+/// `change`.
+std::unique_ptr<Model> load_family(
+    const TestKernels& kernels, const TestCheckpoint& checkpoint,
+    const std::vector<WeightName>& names,
+    const std::function<void(DecoderConfig&)>& change = [](DecoderConfig&) {}) {
+  Architecture family = kLlama;
+  family.weight_names = names;
+  DecoderConfig config = read_decoder_config(checkpoint, family).value();
+  change(config);
+  const DTypePlan dtype = plan_dtype(DTypeChoice::kFloat32, config, checkpoint).value();
+  const auto source = make_checkpoint_source(checkpoint);
+  auto communicator = std::make_unique<SingleRank>();
+  WeightLoader loader({family, config, dtype, *source, false, communicator.get()}, kernels.ctx);
+  std::unique_ptr<Model> model =
+      Decoder::create(config, dtype, loader, *source, std::move(communicator)).value();
+  model->allocate_kv(16, kBlockSize).value();
+  model->reserve(kernels.ctx, 64, 4, 64, 256).value();
+  return model;
+}
+
+const std::vector<WeightName> kNames(kLlamaWeightNames.begin(), kLlamaWeightNames.end());
+
+TEST(Decoder, ATransposedTensorIsTurnedWhenItIsRead) {
+  TestKernels kernels;
+  TestCheckpoint checkpoint = hf_llama();
+  const std::vector<int32_t> tokens = some_tokens(20);
+  const auto expected = run(kernels, *load(kernels, checkpoint), one_sequence(tokens, 0, 20));
+  std::vector<WeightName> names = kNames;
+  for (WeightName& name : names) {
+    name.hf_transposed = name.target == Target::kQkvProj || name.target == Target::kDownProj ||
+                         name.target == Target::kLmHead;
+    if (!name.hf_transposed) continue;
+    for (int64_t layer = 0; layer < kTestLayers; ++layer) {
+      std::string tensor_name(name.hf);
+      const size_t at = tensor_name.find("{}");
+      if (at == std::string::npos && layer > 0) continue;
+      if (at != std::string::npos) tensor_name.replace(at, 2, std::to_string(layer));
+      const checkpoint::Tensor* tensor = checkpoint.find(tensor_name + ".weight");
+      const int64_t rows = tensor->shape[0], cols = tensor->shape[1];
+      const auto* values = reinterpret_cast<const float*>(tensor->data.data());
+      std::vector<float> turned(size_t(rows * cols));
+      for (int64_t row = 0; row < rows; ++row) {
+        for (int64_t col = 0; col < cols; ++col)
+          turned[size_t(col * rows + row)] = values[row * cols + col];
+      }
+      checkpoint.remove(tensor_name + ".weight");
+      checkpoint.add(tensor_name + ".weight", {cols, rows}, std::move(turned));
+    }
+  }
+  EXPECT_EQ(run(kernels, *load_family(kernels, checkpoint, names), one_sequence(tokens, 0, 20)),
+            expected);
+}
+
+TEST(Decoder, MultipliersScaleEmbeddingResidualAndLogits) {
+  const std::vector<int32_t> tokens = some_tokens(20);
+  TestKernels kernels;
+  const auto logits_of = [&](const TestCheckpoint& checkpoint) {
+    return run(kernels, *load(kernels, checkpoint), one_sequence(tokens, 0, 20));
+  };
+  const auto plain = logits_of(hf_llama());
+  // The same function by other means: scaled tensors instead of multipliers.
+  const auto scale_tensors = [](TestCheckpoint& checkpoint, std::string_view suffix, float factor) {
+    std::vector<std::string> names;
+    for (const auto& tensor : checkpoint.tensors()) {
+      if (tensor.name.ends_with(suffix)) names.push_back(tensor.name);
+    }
+    for (const std::string& name : names) {
+      const checkpoint::Tensor tensor = *checkpoint.find(name);
+      const auto* values = reinterpret_cast<const float*>(tensor.data.data());
+      std::vector<float> scaled(values, values + tensor.data.size() / sizeof(float));
+      for (float& value : scaled) value *= factor;
+      checkpoint.remove(name);
+      checkpoint.add(name, tensor.shape, std::move(scaled));
+    }
+  };
+  // Powers of two, so that both ways round alike.
+  const struct {
+    const char* extra;
+    std::vector<const char*> suffixes;
+    float factor;
+  } cases[] = {{R"("embedding_multiplier": 4)", {"embed_tokens.weight"}, 4.0f},
+               {R"("residual_multiplier": 0.25)", {"o_proj.weight", "down_proj.weight"}, 0.25f},
+               {R"("logits_scaling": 8)", {"lm_head.weight"}, 0.125f}};
+  for (const auto& c : cases) {
+    TestCheckpoint scaled = hf_llama();
+    for (const char* suffix : c.suffixes) scale_tensors(scaled, suffix, c.factor);
+    const auto expected = logits_of(scaled);
+    const auto got = logits_of(hf_llama(c.extra));
+    EXPECT_NE(expected, plain) << c.extra;
+    ASSERT_EQ(got.size(), expected.size());
+    for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], expected[i], 1e-4) << c.extra;
+    // P1 holds with them too: a chunked prompt gives the bits of the whole.
+    const auto model = load(kernels, hf_llama(c.extra));
+    run(kernels, *model, one_sequence(tokens, 0, 7, /*wants_logits=*/false));
+    const auto rest = run(kernels, *model, one_sequence(tokens, 7, 20));
+    EXPECT_EQ(std::memcmp(rest.data(), &got[7 * kTestVocab], rest.size() * sizeof(float)), 0);
+  }
+}
+
+TEST(Decoder, LayersOfAnotherKvGroupUseItsTables) {
+  TestKernels kernels;
+  const std::vector<int32_t> tokens = some_tokens(40);
+  const ForwardBatch one_group = one_sequence(tokens, 0, 40);
+  const auto expected = run(kernels, *load(kernels, hf_llama()), one_group);
+  const auto model = load_family(kernels, hf_llama(), kNames, [](DecoderConfig& config) {
+    config.kv_groups = {0, 1, 0};
+  });
+  EXPECT_EQ(model->info().num_kv_groups, 2);
+  ForwardBatch batch = one_group;
+  batch.num_kv_groups = 2;
+  const std::vector<int32_t> places = {9, 3, 12};
+  for (const int32_t place : places) batch.block_tables.push_back(place);
+  for (const int64_t slot : one_group.slot_mapping) {
+    batch.slot_mapping.push_back(int64_t(places[size_t(slot / kBlockSize)]) * kBlockSize +
+                                 slot % kBlockSize);
+  }
+  EXPECT_EQ(run(kernels, *model, batch), expected);
+  std::vector<float> logits(expected.size());
+  EXPECT_FALSE(model->forward(kernels.ctx, one_group, logits).ok()) << "a table is missing";
+  batch.block_tables.back() = -1;
+  EXPECT_FALSE(model->forward(kernels.ctx, batch, logits).ok());
+}
+
+TEST(Decoder, RowsWithoutAdapterAreThoseOfTheModel) {
+  TestKernels kernels;
+  const auto model = load(kernels, hf_llama());
+  ForwardBatch batch = one_sequence(some_tokens(20), 0, 20);
+  const auto expected = run(kernels, *model, batch);
+  batch.row_adapters.assign(20, -1);
+  EXPECT_EQ(run(kernels, *model, batch), expected);
+  for (const std::vector<int32_t>& adapters :
+       {std::vector<int32_t>(20, 0), std::vector<int32_t>(20, -2), std::vector<int32_t>(19, -1)}) {
+    batch.row_adapters = adapters;
+    std::vector<float> logits(expected.size());
+    EXPECT_FALSE(model->forward(kernels.ctx, batch, logits).ok());
+  }
+}
+
+TEST(Decoder, OtherValuesAreAnotherIdentity) {
+  TestKernels kernels;
+  TestCheckpoint tuned = hf_llama();
+  const std::string name = "model.layers.1.mlp.up_proj.weight";
+  const std::vector<int64_t> shape = tuned.find(name)->shape;
+  tuned.remove(name);
+  tuned.add(name, shape, test_values(4711, shape[0] * shape[1], 0.4f, 0.0f));
+  EXPECT_NE(load(kernels, tuned)->block_identity(), load(kernels, hf_llama())->block_identity());
+}
+
 TEST(Decoder, AFusedTensorIsItsPartsStacked) {
   TestKernels kernels;
   TestCheckpoint checkpoint = hf_llama();
@@ -324,17 +474,7 @@ TEST(Decoder, AFusedTensorIsItsPartsStacked) {
   for (const WeightName& name : kLlamaWeightNames) {
     if (name.target != Target::kQkvProj) names.push_back(name);
   }
-  Architecture family = kLlama;
-  family.weight_names = names;
-  const DecoderConfig config = read_decoder_config(checkpoint, family).value();
-  const DTypePlan dtype = plan_dtype(DTypeChoice::kFloat32, config, checkpoint).value();
-  const auto source = make_checkpoint_source(checkpoint);
-  auto communicator = std::make_unique<SingleRank>();
-  WeightLoader loader({family, config, dtype, *source, false, communicator.get()}, kernels.ctx);
-  const auto fused =
-      Decoder::create(config, dtype, loader, *source, std::move(communicator)).value();
-  fused->allocate_kv(16, kBlockSize).value();
-  fused->reserve(kernels.ctx, 64, 4, 64, 256).value();
+  const auto fused = load_family(kernels, checkpoint, names);
   const std::vector<int32_t> tokens = some_tokens(20);
   EXPECT_EQ(run(kernels, *fused, one_sequence(tokens, 0, 20)),
             run(kernels, *apart, one_sequence(tokens, 0, 20)));

@@ -6,16 +6,22 @@
 namespace octavo::model {
 
 /// One step's work, flattened: plain data that another rank could execute.
-/// num_tokens = token_ids.size(); num_seqs = seq_lens.size().
+/// num_tokens = token_ids.size(); num_seqs = seq_lens.size(). Layers of KV group g use slots and
+/// tables of index g.
 struct ForwardBatch {
-  std::vector<int32_t> token_ids;        // [num_tokens]
-  std::vector<int32_t> positions;        // [num_tokens] absolute
-  std::vector<int64_t> slot_mapping;     // [num_tokens] block_id * block_size + offset
+  std::vector<int32_t> token_ids;  // [num_tokens]
+  std::vector<int32_t> positions;  // [num_tokens] absolute
+  /// [num_kv_groups, num_tokens] block_id * block_size + offset
+  std::vector<int64_t> slot_mapping;
   std::vector<int32_t> query_start_loc;  // [num_seqs + 1]
   std::vector<int32_t> seq_lens;         // [num_seqs] tokens with KV after this step
-  std::vector<int32_t> block_tables;     // [num_seqs, max_blocks_per_seq], -1 pads
+  /// [num_kv_groups, num_seqs, max_blocks_per_seq], -1 pads
+  std::vector<int32_t> block_tables;
   int64_t max_blocks_per_seq = 0;
+  int32_t num_kv_groups = 1;
   std::vector<int32_t> logits_rows;  // [num_logits_rows] rows whose logits are wanted, ascending
+  /// [num_tokens] adapter of each row, -1 = none; empty: no row has one.
+  std::vector<int32_t> row_adapters;
 };
 
 }  // namespace octavo::model

@@ -34,11 +34,12 @@ struct ModelInfo {
   int64_t head_dim = 0;
   int64_t hidden_size = 0;
   int64_t max_model_len = 0;  // derived from the config, rope scaling included
+  int32_t num_kv_groups = 1;  // block tables that a sequence needs
   device::DType kv_dtype = device::DType::kBF16;
   std::string dtype;          // "bfloat16", ...
   std::string weight_format;  // "BF16", "Q4_1", ... of most of the linear layers
   size_t weight_bytes = 0;    // packed, as resident
-  std::string weight_hash;    // part of a block's identity; of names, types, shapes and sizes
+  std::string weight_hash;    // part of a block's identity; of what and some of the values
 };
 
 /// What the bytes of a KV block mean. Blocks may be exchanged (persisted, offloaded, sent) only

@@ -187,9 +187,6 @@ TEST(Models, WhatIsNotBuiltIsRefusedByItsKey) {
       {R"("num_local_experts": 8)", "num_local_experts"},
       {R"("num_experts": 4)", "num_experts"},
       {R"("final_logit_softcapping": 30.0)", "final_logit_softcapping"},
-      {R"("embedding_multiplier": 12)", "embedding_multiplier"},
-      {R"("residual_multiplier": 0.2)", "residual_multiplier"},
-      {R"("logits_scaling": 8)", "logits_scaling"},
       {R"("use_parallel_residual": true)", "use_parallel_residual"},
       {R"("position_embedding_type": "alibi")", "position_embedding_type"},
       {R"("quantization_config": {"quant_method": "awq"})", "quantization_config"},
@@ -341,6 +338,53 @@ TEST(Models, GgufFreqFactorsMustFitTheHead) {
   checkpoint.remove("rope_freqs.weight");
   checkpoint.add("rope_freqs.weight", {4}, {1, 0, 2, 8});
   EXPECT_THAT(error_of(read_decoder_config(checkpoint, kLlama)), HasSubstr("rope_freqs.weight"));
+}
+
+TEST(Models, MultipliersAreReadAndMustBePositive) {
+  const DecoderConfig config = read(llama(R"("embedding_multiplier": 12, "residual_multiplier": 0.2,
+        "logits_scaling": 8, "attention_multiplier": 0.015625)"))
+                                   .value();
+  EXPECT_EQ(config.embedding_multiplier, 12.0);
+  EXPECT_EQ(config.residual_multiplier, 0.2);
+  EXPECT_EQ(config.logits_multiplier, 0.125) << "transformers divides by logits_scaling";
+  EXPECT_EQ(config.scale_of_attention(), 0.015625f);
+  for (const char* key : {"embedding_multiplier", "residual_multiplier", "logits_scaling"}) {
+    for (const char* value : {"0", "-1", "1e300", "\"x\""}) {
+      EXPECT_THAT(error_of(read(llama(fmt::format(R"("{}": {})", key, value)))), HasSubstr(key))
+          << value;
+    }
+  }
+}
+
+TEST(Models, SinksAreFoundByTheirTensor) {
+  TestCheckpoint hf(llama());
+  hf.add("model.layers.0.self_attn.sinks", {4}, {0, 0, 0, 0});
+  EXPECT_THAT(error_of(read_decoder_config(hf, kLlama)), HasSubstr("attention sinks"));
+  TestCheckpoint of_gguf(gguf("llama"), true);
+  of_gguf.add("blk.0.attn_sinks.weight", {4}, {0, 0, 0, 0});
+  EXPECT_THAT(error_of(read_decoder_config(of_gguf, kLlama)), HasSubstr("attention sinks"));
+}
+
+TEST(Models, GroupsAndExpertsMustFitTheModel) {
+  const DecoderConfig good = read(llama()).value();
+  EXPECT_EQ(good.num_kv_groups(), 1);
+  DecoderConfig config = good;
+  config.kv_groups = {0, 1, 1, 0};
+  EXPECT_TRUE(validate(config, "f").ok());
+  EXPECT_EQ(config.num_kv_groups(), 2);
+  EXPECT_EQ(config.kv_group_of(1), 1);
+  for (const std::vector<int32_t>& groups :
+       {std::vector<int32_t>{0, 1}, std::vector<int32_t>{1, 1, 1, 1},
+        std::vector<int32_t>{0, -1, 0, 0}, std::vector<int32_t>{0, 9, 0, 0}}) {
+    config.kv_groups = groups;
+    EXPECT_FALSE(validate(config, "f").ok());
+  }
+  config = good;
+  config.num_experts_per_token = 2;
+  EXPECT_FALSE(validate(config, "f").ok()) << "of no experts";
+  config = good;
+  config.partial_rotary_factor = 0.0;
+  EXPECT_FALSE(validate(config, "f").ok());
 }
 
 TEST(Models, DescriptionsThatNoReaderMakesYetAreRefusedToo) {

@@ -7,7 +7,7 @@
 #include "observability/metrics.h"
 #include "observability/text_format.h"
 
-// http_* series, as the middleware of vLLM's server counts them (contract/metrics.md section 10).
+// http_* series, as the middleware of vLLM's server counts them.
 
 namespace octavo::observability {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "observability/metrics.h"
 
-// One row per MetricId, in its order: contract/metrics.md sections 5 to 7. The words used for
+// One row per MetricId, in its order (docs/reference/metrics.md is made of it). The words used for
 // latencies: TTFT is from arrival to the first token; ITL is between two outputs of a request; TPOT
 // is decode time over the tokens after the first; E2E is from arrival to the end.
 

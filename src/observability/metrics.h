@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-// The metric table and its registry. Exact names, buckets and text form: contract/metrics.md.
+// The metric table and its registry. Names, buckets and text form are exactly vLLM's.
 
 namespace octavo::observability {
 
@@ -105,7 +105,7 @@ class EngineMetrics {
   std::unique_ptr<State> state_;
 };
 
-/// http_* series (contract/metrics.md section 10). Any thread.
+/// http_* series (docs/reference/metrics.md). Any thread.
 class HttpMetrics {
  public:
   explicit HttpMetrics(double now_wall_s);

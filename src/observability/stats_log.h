@@ -15,7 +15,7 @@ struct LogLine {
   std::string text;
 };
 
-/// The periodic line about an engine's throughput and queues (contract/logging.md section 3). Not
+/// The periodic line about an engine's throughput and queues, in vLLM's form. Not
 /// thread-safe: it belongs to the output stage.
 class StatsLog {
  public:

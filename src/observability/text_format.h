@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-// Prometheus text format as prometheus_client writes it (contract/metrics.md section 1).
+// Prometheus text format as prometheus_client writes it.
 
 namespace octavo::observability {
 

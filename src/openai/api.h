@@ -32,7 +32,7 @@ void post_detokenize(const ApiContext&, HttpRequest, std::shared_ptr<Exchange>);
 void get_models(const ApiContext&, HttpRequest, std::shared_ptr<Exchange>);
 void get_version(const ApiContext&, HttpRequest, std::shared_ptr<Exchange>);
 
-/// The error object of contract/http-api.md section 3.
+/// The error object: {"error": {"message", "type", "param", "code"}}.
 HttpResponse error_response(const Error& error);
 HttpResponse error_response(int status, std::string_view type, std::string_view message,
                             std::string_view param = {});

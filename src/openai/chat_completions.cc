@@ -11,7 +11,7 @@ namespace {
 
 using frontend::Delta;
 
-/// One chat request on its way: shapes of contract/http-api.md sections 5 to 7.
+/// One chat request on its way, in the shapes of vLLM's chat route.
 class ChatTask final : public GenerationTask {
  public:
   ChatTask(const ApiContext& api, std::shared_ptr<Exchange> exchange, ChatRequest request,

@@ -87,10 +87,7 @@ void parse_prompts(const Fields& fields, int64_t max_prompts, int64_t vocab_size
 /// Each prompt gets its own copy of the parameters, before admission counts them.
 void check_parameter_bytes(const CompletionRequest& request, RequestErrors& errors) {
   const engine::SamplingParams& p = request.common.sampling;
-  const size_t num_bytes =
-      request.prompts.size() *
-      ((p.stop_token_ids.size() + p.allowed_token_ids.size()) * sizeof(engine::TokenId) +
-       p.logit_bias.size() * sizeof(p.logit_bias[0]));
+  const size_t num_bytes = request.prompts.size() * engine::num_list_bytes(p);
   if (num_bytes <= kMaxParameterBytes) return;
   errors.semantic("prompt", fmt::format("the token lists times {} prompts have {} bytes, more than "
                                         "the {} allowed; send fewer prompts (parameter=prompt)",

@@ -12,7 +12,7 @@ struct ErrorRow {
   std::string_view type;
 };
 
-/// contract/http-api.md section 3: every failure that reaches a client through a Result.
+/// Every failure that reaches a client through a Result, with vLLM's status and type.
 constexpr auto kErrors = std::to_array<ErrorRow>({
     {Code::kInvalidArgument, 400, "BadRequestError"},
     {Code::kNotFound, 404, "NotFoundError"},

@@ -170,8 +170,8 @@ void parse_common(const Fields& fields, Route route, const ApiContext& api, cons
   out.n = static_cast<int32_t>(std::clamp<int64_t>(n, 1, max_n));
   parse_sampling(fields, api, out);
   parse_lengths(fields, route, info.max_model_len, out);
-  parse_token_fields(fields, api.config->frontend.max_stop_strings, info.vocab_size, out);
-  parse_logprobs(fields, route, api.config->engine.model.max_logprobs, info.vocab_size, out);
+  parse_token_fields(fields, api, out);
+  parse_logprobs(fields, route, api, out);
   parse_prompt_handling(fields, route, info.max_model_len, out);
   out.text.include_stop_str_in_output =
       fields.boolean("include_stop_str_in_output").value_or(false);

@@ -44,8 +44,8 @@ struct CommonRequest {
   LoadFormat load_format = LoadFormat::kNone;
 };
 
-/// Reads and checks the fields of contract/http-api.md section 4 that both routes have. What is
-/// wrong goes into the errors of `fields`.
+/// Reads and checks the fields that both routes have. What is wrong goes into the errors of
+/// `fields`.
 void parse_common(const Fields& fields, Route route, const ApiContext& api, const HttpRequest& http,
                   CommonRequest& out);
 /// Settles max_tokens for a prompt; errors: the prompt does not fit, min_tokens above max_tokens.
@@ -70,12 +70,10 @@ std::string_view served_name(const ApiContext& api);
 // request_fields.cc
 /// 400 for fields that the contract knows and this build does not have, unless neutral.
 void refuse_unbuilt_fields(const Fields& fields);
-/// Stop strings and ids, logit_bias, allowed_token_ids.
-void parse_token_fields(const Fields& fields, int64_t max_stop_strings, int64_t vocab_size,
-                        CommonRequest& out);
+/// Stop strings and ids, bad_words, logit_bias, allowed_token_ids.
+void parse_token_fields(const Fields& fields, const ApiContext& api, CommonRequest& out);
 /// logprobs, top_logprobs, prompt_logprobs. After `stream` and `echo` are known.
-void parse_logprobs(const Fields& fields, Route route, int64_t max_logprobs, int64_t vocab_size,
-                    CommonRequest& out);
+void parse_logprobs(const Fields& fields, Route route, const ApiContext& api, CommonRequest& out);
 /// One debug line with the names that the contract does not know.
 void log_unknown_fields(const Fields& fields, Route route);
 

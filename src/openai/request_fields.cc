@@ -15,6 +15,7 @@ bool is_empty_container(JsonElement e) {
   return (e.is_array() && array_of(e).begin() == array_of(e).end()) ||
          (e.is_object() && object_of(e).begin() == object_of(e).end());
 }
+bool is_true(JsonElement e) { return e.is_bool() && bool_of(e); }
 bool is_false(JsonElement e) { return e.is_bool() && !bool_of(e); }
 bool is_number(JsonElement e, double value) { return e.is_number() && double_of(e) == value; }
 bool is_empty_string(JsonElement e) { return e.is_string() && string_of(e).empty(); }
@@ -38,12 +39,12 @@ constexpr auto kUnbuilt = std::to_array<UnbuiltField>({
     {"response_format", is_text_format},
     {"structured_outputs", kNever},
     {"logprob_token_ids", kNever},
-    {"bad_words", is_empty_container},
     {"thinking_token_budget", [](JsonElement e) { return is_number(e, -1); }},
     {"use_beam_search", is_false},
     {"length_penalty", [](JsonElement e) { return is_number(e, 1.0); }},
     {"suffix", is_empty_string},
     {"prompt_embeds", kNever},
+    {"detokenize", is_true, "cannot be false: answers are text; use return_token_ids for ids"},
     {"repetition_detection", kNever},
     {"kv_transfer_params", is_empty_container},
     {"ec_transfer_params", is_empty_container},
@@ -62,6 +63,7 @@ constexpr auto kUnbuilt = std::to_array<UnbuiltField>({
 constexpr auto kKnown = std::to_array<std::string_view>({"add_generation_prompt",
                                                          "add_special_tokens",
                                                          "allowed_token_ids",
+                                                         "bad_words",
                                                          "best_of",
                                                          "cache_salt",
                                                          "chat_template",
@@ -171,6 +173,55 @@ std::optional<int64_t> parse_int(std::string_view text) {
   return value;
 }
 
+/// As vLLM: each word as it would begin a text and, where that is one other word of as many tokens,
+/// behind a space.
+void parse_bad_words(const Fields& fields, const ApiContext& api, CommonRequest& out) {
+  const auto words = fields.find("bad_words");
+  if (!words) return;
+  RequestErrors& errors = fields.errors();
+  if (!words->is_array()) {
+    return errors.schema(fields.path_of("bad_words"), "Input should be a list of strings", *words);
+  }
+  const tokenizer::Tokenizer& tokenizer = api.frontend->tokenizer();
+  const int64_t limit = api.config->frontend.max_num_bad_words;
+  // A longer word cannot come up.
+  const auto max_tokens = static_cast<size_t>(api.frontend->engine_info().max_model_len);
+  const auto encode = [&](const std::string& text) {
+    return tokenizer.encode(text, {.add_special_tokens = false, .max_tokens = max_tokens + 1});
+  };
+  auto& sequences = out.sampling.bad_words;
+  for (const JsonElement item : array_of(*words)) {
+    if (!item.is_string()) {
+      return errors.schema(fields.path_of("bad_words"), "Input should be a list of strings", item);
+    }
+    std::string_view word = string_of(item);
+    if (word.empty()) return errors.range("bad_words", "cannot contain an empty string", "''");
+    word.remove_prefix(std::min(word.find_first_not_of(" \t\r\n"), word.size()));
+    auto plain = encode(std::string(word));
+    auto spaced = encode(" " + std::string(word));
+    const bool is_other = !spaced.empty() && spaced.size() == plain.size() && spaced[0] != plain[0];
+    for (auto* ids : {&plain, is_other || plain.empty() ? &spaced : nullptr}) {
+      if (ids != nullptr && !ids->empty() && ids->size() <= max_tokens) {
+        sequences.push_back(std::move(*ids));
+      }
+    }
+    if (static_cast<int64_t>(sequences.size()) > limit) {
+      return errors.range("bad_words",
+                          fmt::format("may have at most {} sequences of tokens, with and without "
+                                      "a space in front of each word",
+                                      limit),
+                          fmt::format("{}", sequences.size()));
+    }
+  }
+}
+
+engine::LogprobsMode logprobs_mode_of(std::string_view name) {
+  if (name == "raw_logits") return engine::LogprobsMode::kRawLogits;
+  if (name == "processed_logprobs") return engine::LogprobsMode::kProcessedLogprobs;
+  if (name == "processed_logits") return engine::LogprobsMode::kProcessedLogits;
+  return engine::LogprobsMode::kRawLogprobs;
+}
+
 /// "5", "05" and "+5" are one token: the last one counts.
 void keep_last_of_each(std::vector<std::pair<engine::TokenId, float>>& bias) {
   std::reverse(bias.begin(), bias.end());
@@ -234,9 +285,10 @@ void refuse_unbuilt_fields(const Fields& fields) {
   }
 }
 
-void parse_token_fields(const Fields& fields, int64_t max_stop_strings, int64_t vocab_size,
-                        CommonRequest& out) {
-  parse_stop_strings(fields, max_stop_strings, out);
+void parse_token_fields(const Fields& fields, const ApiContext& api, CommonRequest& out) {
+  const int64_t vocab_size = api.frontend->engine_info().vocab_size;
+  parse_stop_strings(fields, api.config->frontend.max_stop_strings, out);
+  parse_bad_words(fields, api, out);
   for (const engine::TokenId id : checked_ids(fields, "stop_token_ids", vocab_size)) {
     out.sampling.stop_token_ids.push_back(id);
   }
@@ -248,8 +300,10 @@ void parse_token_fields(const Fields& fields, int64_t max_stop_strings, int64_t 
   parse_logit_bias(fields, vocab_size, out);
 }
 
-void parse_logprobs(const Fields& fields, Route route, int64_t max_logprobs, int64_t vocab_size,
-                    CommonRequest& out) {
+void parse_logprobs(const Fields& fields, Route route, const ApiContext& api, CommonRequest& out) {
+  const int64_t max_logprobs = api.config->engine.model.max_logprobs;
+  const int64_t vocab_size = api.frontend->engine_info().vocab_size;
+  out.sampling.logprobs_mode = logprobs_mode_of(api.config->engine.model.logprobs_mode);
   RequestErrors& errors = fields.errors();
   if (route == Route::kChat) {
     const bool logprobs = fields.boolean("logprobs").value_or(false);

@@ -25,7 +25,7 @@ struct Usage {
   int64_t completion_tokens = 0;
   int64_t cached_tokens = 0;
 };
-/// `with_nulls`: every field of contract/http-api.md section 5; without: only those with a value.
+/// `with_nulls`: every field of vLLM's usage object; without: only those with a value.
 void write_usage(JsonWriter& w, const Usage& usage, bool with_nulls);
 
 /// The finish reason's name, or null.

@@ -89,6 +89,9 @@ TEST_F(Validation, RangesOfSharedFieldsNameTheField) {
       {R"("stop_token_ids":[true])", "body.stop_token_ids.0", kSchema},
       {R"("allowed_token_ids":[])", "allowed_token_ids"},
       {R"("allowed_token_ids":[300])", "allowed_token_ids"},
+      {R"("bad_words":[""])", "bad_words"},
+      {R"("bad_words":["a",5])", "body.bad_words", kSchema},
+      {R"("bad_words":"a")", "body.bad_words", kSchema},
       // BL-023, BL-027
       {R"("min_tokens":6,"max_tokens":5)", "min_tokens"},
       {R"("min_tokens":-1)", "min_tokens"},
@@ -118,9 +121,9 @@ TEST_F(Validation, RangesOfSharedFieldsNameTheField) {
 TEST_F(Validation, FieldsThatAreNotBuiltAreRefusedByNameUnlessNeutral) {
   for (const char* field :
        {R"("response_format":{"type":"json_object"})", R"("structured_outputs":{"regex":"a"})",
-        R"("logprob_token_ids":[1])", R"("bad_words":["x"])", R"("thinking_token_budget":5)",
-        R"("use_beam_search":true)", R"("length_penalty":0.5)", R"("repetition_detection":{})",
-        R"("vllm_xargs":{"a":1})", R"("suffix":"x")"}) {
+        R"("logprob_token_ids":[1])", R"("detokenize":false,"stop":["x"])",  // BL-025
+        R"("thinking_token_budget":5)", R"("use_beam_search":true)", R"("length_penalty":0.5)",
+        R"("repetition_detection":{})", R"("vllm_xargs":{"a":1})", R"("suffix":"x")"}) {
     const std::string text(field);
     const std::string name = text.substr(1, text.find('"', 1) - 1);
     expect_both({field, name.c_str()});

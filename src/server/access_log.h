@@ -8,7 +8,7 @@
 
 namespace octavo::server {
 
-/// Access lines in uvicorn's shape (contract/logging.md section 5), through the log's writer: a
+/// Access lines in uvicorn's shape, through the log's writer: a
 /// stalled terminal or pipe must not stall an I/O thread (base/log.h).
 class AccessLog {
  public:

@@ -207,7 +207,7 @@ bool Connection::on_head() {
   counted_ = true;
   status_ = 0;
   target_ = split_target(request.target, config.root_path);
-  match_ = match_route(state_.options.routes, state_.options.api->config, method_, target_.path);
+  match_ = match_route(state_.routes, method_, target_.path);
   cors_headers_.clear();
   state_.cors.append_headers(request, cors_headers_);
   request_id_.clear();

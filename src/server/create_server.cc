@@ -11,6 +11,8 @@ Result<std::unique_ptr<Server>> create_server(Listener listener, const config::S
   options.config = config;
   options.api = &api;
   options.routes = all_routes();
+  options.task = api.frontend->engine_info().task;
+  options.variable = config::process_environment();
   options.clock = &clock;
   options.record = [&http_metrics](const RequestRecord& record) {
     http_metrics.record(record.handler, record.method, record.status, record.request_bytes,

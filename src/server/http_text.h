@@ -35,7 +35,7 @@ void append_head(std::string& out, const ResponseHead& head, const HeaderList& h
 /// Appends one chunk of the chunked encoding; nothing for empty `data` (it would end the body).
 void append_chunk(std::string& out, std::string_view data);
 
-/// The error object of contract/http-api.md section 3 for errors that never reach a handler.
+/// The error object (openai/api.h) for errors that never reach a handler.
 openai::HttpResponse error_object(int status, std::string_view type, std::string_view message);
 /// `{"detail": ...}`, the body of 404 and 405.
 openai::HttpResponse detail_response(int status);

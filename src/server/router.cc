@@ -28,13 +28,28 @@ std::string allow_header(std::string_view methods) {
   return out;
 }
 
-RouteMatch match_route(std::span<const Route> routes, const config::Config* config,
-                       std::string_view method, std::string_view path) {
+std::vector<Route> existing_routes(std::span<const Route> routes,
+                                   const RouteConditions& conditions) {
+  const auto is_on = [&](std::string_view variable) {
+    return variable.empty() || (conditions.variable && conditions.variable(variable) == "1");
+  };
+  std::vector<Route> out;
+  for (const Route& route : routes) {
+    if (route.task && route.task != conditions.task) continue;
+    if (route.flag && !(conditions.config && route.flag(*conditions.config))) continue;
+    if (!is_on(route.variable)) continue;
+    if (route.scope == Scope::kDev && !is_on("VLLM_SERVER_DEV_MODE")) continue;
+    out.push_back(route);
+  }
+  return out;
+}
+
+RouteMatch match_route(std::span<const Route> routes, std::string_view method,
+                       std::string_view path) {
   RouteMatch match;
   for (const Route& route : routes) {
     const bool fits = route.is_prefix ? path.starts_with(route.path) : path == route.path;
     if (!fits) continue;
-    if (route.exists != nullptr && (config == nullptr || !route.exists(*config))) continue;
     if (match.same_path == nullptr) match.same_path = &route;
     if (serves_method(route.methods, method)) {
       match.route = &route;

@@ -4,7 +4,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "config/environment.h"
+#include "engine/request.h"
 #include "openai/api.h"
 #include "openai/exchange.h"
 
@@ -34,12 +37,24 @@ struct Route {
   openai::Handler handler = nullptr;
   bool is_prefix = false;  // any path that starts with `path`
   bool generates = false;  // counts in /load, is refused while draining
-  /// When the route exists; nullptr = always.
-  bool (*exists)(const config::Config& config) = nullptr;
+  // When the route exists: all that is set must hold.
+  std::optional<engine::Task> task = std::nullopt;       // what the model is for
+  bool (*flag)(const config::Config& config) = nullptr;  // a flag of the command line
+  std::string_view variable = {};                        // an environment variable that is "1"
 };
 
 /// All routes of the server (routes.cc).
 std::span<const Route> all_routes();
+
+/// What decides which routes a server has.
+struct RouteConditions {
+  const config::Config* config = nullptr;  // nullptr: no flag is set
+  engine::Task task = engine::Task::kGenerate;
+  config::EnvironmentLookup variable = {};  // empty: none is set
+};
+/// The rows that exist under `conditions`, in order. kDev rows need VLLM_SERVER_DEV_MODE=1 too.
+std::vector<Route> existing_routes(std::span<const Route> routes,
+                                   const RouteConditions& conditions);
 
 /// What a method and a path come to.
 struct RouteMatch {
@@ -47,8 +62,8 @@ struct RouteMatch {
   const Route* same_path = nullptr;  // the path exists, perhaps with other methods
 };
 /// Exact, case-sensitive match on the decoded path; prefix rows last.
-RouteMatch match_route(std::span<const Route> routes, const config::Config* config,
-                       std::string_view method, std::string_view path);
+RouteMatch match_route(std::span<const Route> routes, std::string_view method,
+                       std::string_view path);
 /// Whether `methods` ("GET,POST") serves `method`.
 bool serves_method(std::string_view methods, std::string_view method);
 /// "GET, HEAD" for the Allow header.

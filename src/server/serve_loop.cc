@@ -50,7 +50,7 @@ void ServeLoop::log_start() const {
                               : listener.address();
   log::info(kSource, "Starting vLLM server on {}", url);
   log::info(kSource, "Available routes are:");
-  for (const Route& route : server_.state().options.routes) {
+  for (const Route& route : server_.state().routes) {
     log::info(kSource, "Route: {}, Methods: {}", route.path, allow_header(route.methods));
   }
   const bool has_key = server_.state().auth.enabled();

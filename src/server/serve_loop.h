@@ -11,8 +11,7 @@
 namespace octavo::server {
 
 /// The life of a serving process from "listening" to its exit code, on the main thread: start
-/// lines, SIGTERM and SIGINT (the first drains, the second aborts), the watch on the engine
-/// (design.md section 8, contract/logging.md sections 2 and 5).
+/// lines, SIGTERM and SIGINT (the first drains, the second aborts), the watch on the engine.
 class ServeLoop {
  public:
   ServeLoop(Server& server, frontend::Frontend& frontend, const config::ServerConfig& config);

@@ -4,6 +4,8 @@ namespace octavo::server {
 
 ServerState::ServerState(ServerOptions server_options)
     : options(std::move(server_options)),
+      routes(existing_routes(options.routes, {options.api ? options.api->config : nullptr,
+                                              options.task, options.variable})),
       auth(options.config.api_key),
       cors(options.config),
       access_log(options.config),

@@ -18,7 +18,7 @@
 
 namespace octavo::server {
 
-/// A finished response, for the http_* series (contract/metrics.md section 10).
+/// A finished response, for the http_* series.
 struct RequestRecord {
   std::string_view handler;  // the route's path, or "none"
   std::string_view method;
@@ -32,7 +32,9 @@ struct RequestRecord {
 struct ServerOptions {
   config::ServerConfig config;
   const openai::ApiContext* api = nullptr;
-  std::span<const Route> routes;
+  std::span<const Route> routes;                // of which those exist that may
+  engine::Task task = engine::Task::kGenerate;  // of the model
+  config::EnvironmentLookup variable;           // for routes behind a variable
   Clock* clock = nullptr;
   int num_workers = 2;
   size_t max_queued_requests = 8192;               // waiting for a worker; then 503
@@ -52,6 +54,7 @@ class ServerState {
   bool needs_key(const Route* route, std::string_view method) const;
 
   ServerOptions options;
+  const std::vector<Route> routes;  // that exist here
   Authenticator auth;
   Cors cors;
   AccessLog access_log;

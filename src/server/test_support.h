@@ -284,7 +284,7 @@ inline constexpr Route kTestRoutes[] = {
      .path = "/dev",
      .scope = Scope::kDev,
      .local = ok,
-     .exists = [](const config::Config&) { return false; }},
+     .flag = [](const config::Config&) { return false; }},
     {.methods = "GET,POST,PUT",
      .path = "/metrics",
      .scope = Scope::kOperate,
@@ -301,6 +301,10 @@ class FakeFrontend final : public frontend::Frontend {
   Result<std::vector<std::shared_ptr<frontend::OutputStream>>> generate_all(
       std::vector<frontend::GenerateRequest>) override {
     return Error{Code::kUnavailable, "fake"};
+  }
+  void control(engine::ControlRequest::Kind, std::string,
+               std::function<void(Status)> reply) override {
+    reply(Error{Code::kUnavailable, "fake"});
   }
   const tokenizer::Tokenizer& tokenizer() const override { std::abort(); }
   const engine::EngineInfo& engine_info() const override { std::abort(); }

@@ -15,7 +15,7 @@ namespace octavo::tokenizer {
 using TokenId = int32_t;
 
 /// A byte range of a text in which tokens with `special: true` are not matched: content that came
-/// from a request (design.md section 8). Ranges are sorted and do not overlap.
+/// from a request. Ranges are sorted and do not overlap.
 struct TextSpan {
   size_t begin = 0;
   size_t end = 0;

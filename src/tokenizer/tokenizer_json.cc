@@ -1,5 +1,10 @@
 #include "tokenizer/tokenizer_json.h"
 
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "tokenizer/json_components.h"
@@ -172,6 +177,65 @@ std::string config_token(const checkpoint::Metadata& config, std::string_view ke
   return text == nullptr ? std::string() : *text;
 }
 
+/// The ids that the reference library gives tokens added later: the vocabulary's own, else the next
+/// free one, whatever the file says.
+class LaterIds {
+ public:
+  explicit LaterIds(const TokenizerSpec& spec) : vocab_(spec.vocab.begin(), spec.vocab.end()) {
+    for (const auto& [text, id] : spec.vocab) next_ = std::max(next_, id + 1);
+    for (const AddedToken& token : spec.added) next_ = std::max(next_, token.id + 1);
+  }
+  TokenId take(std::string_view content) {
+    const auto found = vocab_.find(content);
+    return found == vocab_.end() ? next_++ : found->second;
+  }
+
+ private:
+  std::unordered_map<std::string_view, TokenId> vocab_;
+  TokenId next_ = 0;
+};
+
+/// Tokens that are in tokenizer_config.json's added_tokens_decoder only: an object of ids and
+/// descriptions. In order of their ids, as the reference library adds them.
+Status add_tokens_of_config(const checkpoint::Metadata& config, const JsonPlace& place,
+                            TokenizerSpec& spec) {
+  const checkpoint::Metadata* listed = config.find("added_tokens_decoder");
+  if (listed == nullptr) return {};
+  if (!listed->is_object()) return place.invalid("is no object");
+  std::map<int64_t, const checkpoint::Metadata*> by_id;
+  for (const auto& [key, token] :
+       *std::get<std::shared_ptr<checkpoint::MetadataObject>>(listed->value())) {
+    int64_t id = 0;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+    if (error != std::errc() || end != key.data() + key.size() || id < 0 || id >= kMaxVocabSize) {
+      return place.invalid(fmt::format("\"{}\" is no token id", key));
+    }
+    by_id[id] = &token;
+  }
+  std::unordered_set<std::string> known;
+  for (const AddedToken& token : spec.added) known.insert(token.content);
+  LaterIds ids(spec);
+  for (const auto& [id, entry] : by_id) {
+    const checkpoint::Metadata* content = entry->find("content");
+    const std::string* text = content == nullptr ? nullptr : content->as_string();
+    if (text == nullptr) return place.invalid(fmt::format("\"{}\" has no content", id));
+    if (text->empty() || !known.insert(*text).second) continue;
+    const auto flag = [&, token = entry](std::string_view name, bool otherwise) {
+      const checkpoint::Metadata* value = token->find(name);
+      return value == nullptr ? otherwise : value->as_bool().value_or(otherwise);
+    };
+    AddedToken token{.id = ids.take(*text), .content = *text};
+    token.special = flag("special", false);
+    token.normalized = flag("normalized", !token.special);
+    token.single_word = flag("single_word", false);
+    token.lstrip = flag("lstrip", false);
+    token.rstrip = flag("rstrip", false);
+    if (token.id >= kMaxVocabSize) return place.invalid("holds too many tokens");
+    spec.added.push_back(std::move(token));
+  }
+  return {};
+}
+
 Status parse_config(std::string_view text, const JsonPlace& place, TokenizerSpec& spec) {
   if (text.empty()) return {};
   // Not simdjson's DOM: the files' usual model_max_length, 10^30, is no number to it.
@@ -180,7 +244,7 @@ Status parse_config(std::string_view text, const JsonPlace& place, TokenizerSpec
       checkpoint::parse_json_metadata(text, fmt::format("{}: {}", place.path, place.component)));
   spec.bos_token = config_token(config, "bos_token");
   spec.eos_token = config_token(config, "eos_token");
-  return {};
+  return add_tokens_of_config(config, place / "added_tokens_decoder", spec);
 }
 
 Status parse_root(const JsonObject& root, const JsonPlace& place, TokenizerSpec& spec) {

@@ -347,5 +347,29 @@ TEST(TokenizerJson, SpecialTokensOfTheConfig) {
   EXPECT_EQ((*tokenizer)->eos_token_id(), 4);
 }
 
+TEST(TokenizerJson, TokensOfTheConfigAloneAreAdded) {
+  const std::string config = R"({"added_tokens_decoder": {
+      "900": {"content": "<late>", "special": true},
+      "901": {"content": "<tool>", "lstrip": true},
+      "902": {"content": "<|end|>", "special": false}}})";
+  const auto loaded = Tokenizer::from_json(JsonParts().json(), config, "kit");
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+  const Tokenizer& tokenizer = **loaded;
+  const auto plain = JsonParts().tokenizer();
+  const auto next = static_cast<TokenId>(plain->vocab_size());
+  // The next free ids, whatever the file says.
+  EXPECT_EQ(tokenizer.encode("<late><tool>", {}), (std::vector<TokenId>{next, next + 1}));
+  EXPECT_EQ(tokenizer.decode(std::vector<TokenId>{next, next + 1}, true), "<tool>");
+  EXPECT_EQ(tokenizer.encode("<|end|>", {}), plain->encode("<|end|>", {}));
+  for (const char* wrong :
+       {R"([])", R"({"x": {"content": "a"}})", R"({"-1": {"content": "a"}})", R"({"1": "a"})",
+        R"({"99999999999999999999": {"content": "a"}})", R"({"1": {"content": 5}})"}) {
+    const auto refused = Tokenizer::from_json(
+        JsonParts().json(), R"({"added_tokens_decoder": )" + std::string(wrong) + "}", "kit");
+    ASSERT_FALSE(refused.ok()) << wrong;
+    EXPECT_NE(refused.error().message.find("added_tokens_decoder"), std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace octavo::tokenizer

@@ -1,5 +1,5 @@
 """Fixtures: one shared server for the session, a factory for special flags, the check after every
-entry of cases.md (see test names bl_NNN)."""
+report. A name with bl_NNN is a public report about servers of this kind, by its number."""
 
 import os
 
@@ -10,7 +10,16 @@ SMALL_POOL = ("--kv-cache-memory-bytes", "192M")
 RSS_GROWTH_LIMIT = 150 << 20  # over a whole session, after the first tests
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "slow: the long form of a test; runs with OCTAVO_SLOW_TESTS=1"
+                            " (./run-tests --all)")
+
+
 def pytest_collection_modifyitems(items):
+    if os.environ.get("OCTAVO_SLOW_TESTS", "") in ("", "0"):
+        for item in items:
+            if item.get_closest_marker("slow"):
+                item.add_marker(pytest.mark.skip(reason="slow: set OCTAVO_SLOW_TESTS=1"))
     if not os.path.exists(binary()):
         for item in items:
             item.add_marker(pytest.mark.skip(reason=f"no binary at {binary()}"))

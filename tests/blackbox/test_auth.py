@@ -1,4 +1,4 @@
-"""cases.md BL-106: what needs the API key, and what not."""
+"""BL-106: what needs the API key, and what not."""
 
 import pytest
 

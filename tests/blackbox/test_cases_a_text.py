@@ -1,4 +1,4 @@
-"""cases.md section A: text, tokenizer, UTF-8."""
+"""Public reports, section A: text, tokenizer, UTF-8."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""cases.md section B: stop strings. The greedy continuation of a prompt is taken first and stop
+"""Public reports, section B: stop strings. The greedy continuation of a prompt is taken first and stop
 strings are cut out of it, so the tests hold for any model."""
 
 import pytest
@@ -108,3 +108,35 @@ def test_bl_024_stop_token_ids(server, reference):
     choice = answer["choices"][0]
     assert (choice["finish_reason"], choice["stop_reason"]) == ("stop", stop_id)
     assert answer["usage"]["completion_tokens"] == first + 1
+
+
+def test_bl_025_ids_alone_with_stop_strings(server):
+    """Answers always have text, so a stop string always counts; to ask for ids alone is refused."""
+    for path, body in (("/v1/completions", {"prompt": "One, two,"}),
+                       ("/v1/chat/completions", {"messages": [{"role": "user", "content": "Hi"}]})):
+        for stop in ({}, {"stop": ["x"]}):
+            answer = server.post(path, {**body, **stop, "max_tokens": 4, "detokenize": False})
+            assert answer.status == 400
+            assert answer.error["param"] == "detokenize"
+    whole = server.complete("One, two,", max_tokens=8, ignore_eos=True, return_token_ids=True)
+    choice = whole["choices"][0]
+    word = choice["text"].split()[1]
+    cut = server.complete("One, two,", max_tokens=8, ignore_eos=True, return_token_ids=True,
+                          detokenize=True, stop=[word])["choices"][0]
+    assert cut["finish_reason"] == "stop" and word not in cut["text"]
+    assert cut["token_ids"] == choice["token_ids"][:len(cut["token_ids"])]
+    assert len(cut["token_ids"]) < len(choice["token_ids"])
+
+
+@pytest.mark.parametrize("temperature", [0, 1])
+def test_bad_words_never_come_up(server, temperature):
+    fields = {"max_tokens": 24, "temperature": temperature, "seed": 3, "ignore_eos": True}
+    free = server.complete_text("The capital of France is", **fields)
+    banned = sorted({word.strip(".,!?\"'") for word in free.split()} - {""})[-4:]
+    text = server.complete_text("The capital of France is", bad_words=banned, **fields)
+    assert text != free
+    for word in banned:
+        assert f" {word}" not in text, (word, text)
+    for words in ([""], ["a", 5], "a", [f"word{i}" for i in range(200)]):
+        answer = server.post("/v1/completions", {"prompt": "Hi", "bad_words": words})
+        assert answer.status == 400 and "bad_words" in answer.text

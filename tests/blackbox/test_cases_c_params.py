@@ -1,4 +1,4 @@
-"""cases.md section C: max_tokens, prompt, ids, n."""
+"""Public reports, section C: max_tokens, prompt, ids, n."""
 
 import time
 

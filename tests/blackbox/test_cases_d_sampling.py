@@ -1,4 +1,4 @@
-"""cases.md section D: sampling."""
+"""Public reports, section D: sampling."""
 
 from concurrent.futures import ThreadPoolExecutor
 

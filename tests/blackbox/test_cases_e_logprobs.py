@@ -1,4 +1,6 @@
-"""cases.md section E: logprobs."""
+"""Public reports, section E: logprobs."""
+
+import math
 
 import pytest
 from helpers import joined_text, parallel
@@ -117,11 +119,33 @@ def test_bl_054_logprobs_are_raw(server):
 
 def test_bl_056_with_and_without_logprobs_in_one_batch(server):
     plain = server.complete_text(PROMPT, max_tokens=8)
+    scored = server.complete(PROMPT, max_tokens=8, logprobs=2)["choices"][0]["logprobs"]
 
     def run(index):
         choice = server.complete(PROMPT, max_tokens=8,
                                  **({"logprobs": 2} if index % 2 else {}))["choices"][0]
-        assert (choice["logprobs"] is not None) == bool(index % 2)
+        assert choice["logprobs"] == (scored if index % 2 else None)
         return choice["text"]
 
-    assert set(parallel(run, range(100), workers=2)) == {plain}
+    for _ in range(50):  # two workers, so that the two are in one batch
+        assert parallel(run, range(2), workers=2) == [plain, plain]
+
+
+@pytest.mark.parametrize("mode", ["raw_logits", "processed_logprobs", "processed_logits"])
+def test_logprobs_modes(start_server, server, mode):
+    other = start_server("--logprobs-mode", mode, length=256)
+    fields = {"max_tokens": 1, "logprobs": 3, "temperature": 0.5, "seed": 1, "top_k": 2}
+    raw = server.complete(PROMPT, **fields)["choices"][0]
+    got = other.complete(PROMPT, **fields)["choices"][0]
+    assert got["text"] == raw["text"]
+    raw, got = (list(c["logprobs"]["top_logprobs"][0].values())[:3] for c in (raw, got))
+    step = raw[0] - raw[1]
+    if mode == "raw_logits":
+        assert got[0] - got[1] == pytest.approx(step, abs=1e-3)
+        assert got[0] - got[2] == pytest.approx(raw[0] - raw[2], abs=1e-3)
+        assert got[0] > 0
+    else:  # over the temperature, and the third is cut off
+        assert got[0] - got[1] == pytest.approx(2 * step, abs=1e-3)
+        assert got[2] == -9999.0
+    if mode == "processed_logprobs":
+        assert sum(math.exp(x) for x in got[:2]) == pytest.approx(1, abs=1e-3)

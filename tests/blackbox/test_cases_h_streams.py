@@ -1,4 +1,4 @@
-"""cases.md section H: streams, usage, limits."""
+"""Public reports, section H: streams, usage, limits."""
 
 import openai
 import pytest

@@ -1,4 +1,4 @@
-"""cases.md section I: disconnects, aborts, load."""
+"""Public reports, section I: disconnects, aborts, load."""
 
 import contextlib
 import http.client
@@ -20,6 +20,10 @@ def running(server):
 
 def generated(server):
     return server.metrics().value("vllm:generation_tokens_total")
+
+
+def ended(server):
+    return server.metrics().value("vllm:request_success_total")
 
 
 def open_request(server, body):
@@ -64,22 +68,73 @@ def test_bl_094_a_queued_request_that_is_closed_never_runs(start_server):
     assert moved == answer["usage"]["prompt_tokens"], "B's prompt was never computed"
 
 
-def test_bl_097_slow_readers_cost_only_themselves(server):
+
+
+NUM_SLOW = 50
+LONG_PROMPT = 218 * 16 + 1  # one token more than full blocks: the only one to compute
+
+
+def open_echo_stream(server, token):
+    """A stream of more bytes than a kernel's socket buffers take: the echo of long prompts, which
+    are one prompt to the prefix cache."""
+    raw = server.raw(receive_buffer=4096)
+    data = json.dumps({"prompt": [[token] * LONG_PROMPT] * 16, "max_tokens": 1,
+                       "echo": True, "stream": True}).encode()
+    raw.send(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+             b"Content-Length: %d\r\n\r\n%s" % (len(data), data))
+    return raw
+
+
+@pytest.mark.parametrize("write_timeout_ms", [
+    5000, pytest.param(60_000, marks=[pytest.mark.slow, pytest.mark.timeout(200)])])
+def test_bl_097_slow_readers_cost_only_themselves(start_server, write_timeout_ms):
+    server = start_server("--max-num-seqs", "64", "--write-timeout-ms", str(write_timeout_ms),
+                          length=4096)
+    line = "=" * 64
+    token = server.tokenize(line)[0]
+    assert len(server.detokenize([token])) * LONG_PROMPT * 16 > 3_500_000
+    plain = server.complete_text("A normal one", max_tokens=8, ignore_eos=True)
+    server.complete([token] * LONG_PROMPT, max_tokens=1)  # into the prefix cache
+    ended_before = ended(server)
+    descriptors = server.num_descriptors()
     before = server.rss_bytes()
-    slow = []
-    data = json.dumps({**LONG, "max_tokens": 150, "stream": True}).encode()
-    for _ in range(20):
-        raw = server.raw(receive_buffer=4096)
-        raw.send(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-                 b"Content-Length: %d\r\n\r\n%s" % (len(data), data))
-        slow.append(raw)
-    assert server.complete("A normal one", max_tokens=4, ignore_eos=True)
-    for raw in slow:
-        raw.socket.recv(100)
-    server.wait_idle(timeout=60)
-    assert server.rss_bytes() - before < 300 << 20
-    for raw in slow:
-        raw.close()
+    stop = threading.Event()
+    slow = [open_echo_stream(server, token) for _ in range(NUM_SLOW)]
+
+    def read_slowly():
+        while not stop.wait(0.5):
+            for raw in slow:
+                with contextlib.suppress(OSError):
+                    raw.socket.recv(50)  # 100 bytes a second
+
+    reader = threading.Thread(target=read_slowly)
+    reader.start()
+    peak = 0
+    try:
+        wait_for(lambda: server.num_descriptors() >= descriptors + NUM_SLOW, what="all are in")
+        wait_for(lambda: ended(server) >= ended_before + NUM_SLOW * 16, timeout=60,
+                 what="all tokens are made")
+        end = time.monotonic() + write_timeout_ms / 1000 + 10
+        num_normal = 0
+        while server.num_descriptors() > descriptors + 2:
+            assert time.monotonic() < end, "the slow readers are not cut"
+            start = time.monotonic()
+            text = server.complete_text("A normal one", max_tokens=8, ignore_eos=True)
+            assert text == plain
+            assert time.monotonic() - start < 2
+            num_normal += 1
+            peak = max(peak, server.rss_bytes() - before)
+            time.sleep(0.05)
+    finally:
+        stop.set()
+        reader.join()
+        for raw in slow:
+            raw.close()
+    # --max-buffered-response-bytes for each, twice while a buffer grows; the KV pool's pages, which
+    # are touched when blocks are first handed out.
+    assert peak < NUM_SLOW * 2 * (4 << 20) + (192 << 20)
+    assert num_normal > 0
+    server.wait_idle()
 
 
 def test_bl_098_ten_thousand_idle_connections(server):

@@ -1,4 +1,4 @@
-"""cases.md section J: HTTP and JSON abuse (sockets: test_http_abuse.py, keys: test_auth.py)."""
+"""Public reports, section J: HTTP and JSON abuse (sockets: test_http_abuse.py, keys: test_auth.py)."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""cases.md section K: metrics under load, preemption, health during a prefill."""
+"""Public reports, section K: metrics under load, preemption, health during a prefill."""
 
 import threading
 

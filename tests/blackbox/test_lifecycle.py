@@ -1,4 +1,4 @@
-"""Start lines, readiness, drain, signals, engine death (design.md section 8)."""
+"""Start lines, readiness, drain, signals, engine death."""
 
 import http.client
 import json
@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 from helpers import ROOT, Server, binary, default_model, wait_for
@@ -230,3 +231,43 @@ def test_a_request_whose_constraints_leave_no_token_is_the_clients_mistake(start
         "stop_token_ids": [5]})
     assert answer.status == 400
     assert answer.json["error"]["param"] == "allowed_token_ids"
+
+
+def test_bl_114_a_stopped_process_answers_nothing_and_goes_on_afterwards(own_server):
+    """A prober sees its own time-out, and a process that was only asleep does not count that time
+    against itself."""
+    server = own_server()
+    stream = open_request(server, {**LONG, "max_tokens": 200, "stream": True})
+    stream.receive_until(b"data: ")
+    server.signal(signal.SIGSTOP)
+    stat = Path(f"/proc/{server.process.pid}/stat")
+    wait_for(lambda: stat.read_text().rsplit(")", 1)[1].split()[0] == "T", what="it is stopped")
+    try:
+        for path in ("/live", "/health", "/ready"):
+            with pytest.raises(TimeoutError):
+                server.get(path, timeout=0.5)
+    finally:
+        server.signal(signal.SIGCONT)
+    for path in ("/live", "/health", "/ready"):
+        assert server.get(path, timeout=5).status == 200
+    assert b'"length"' in stream.receive_until(b"[DONE]")
+    stream.close()
+    assert server.complete("Hi", max_tokens=1)["usage"]["completion_tokens"] == 1
+
+
+@pytest.mark.slow
+def test_bl_114_live_fails_when_the_engine_stalls(own_server):
+    """/live says 503 once a step has taken 30 s while work waits; /health and /ready stay."""
+    server = own_server("--shutdown-timeout", "0", env={"OCTAVO_FAULT": "stall@20"})
+    raw = open_request(server, {**LONG, "max_tokens": 400, "stream": True})
+    raw.receive_until(b"data: ")
+    start = time.monotonic()
+    time.sleep(1)
+    if server.metrics().value("vllm:generation_tokens_total") > 60:
+        pytest.skip("this build has no fault hook")
+    while server.get("/live").status == 200:
+        assert server.get("/health").status == 200
+        assert time.monotonic() - start < 35
+        time.sleep(0.2)
+    assert time.monotonic() - start > 25
+    raw.close()

@@ -1,4 +1,4 @@
-"""/metrics against contract/metrics.md: series, identities, what moves when."""
+"""/metrics: series, identities, what moves when."""
 
 import json
 

@@ -18,6 +18,7 @@ struct AttentionCase {
   int64_t block_size = 16;
   int64_t sliding_window = 0;
   float softcap = 0.0f;
+  MaskKind mask = MaskKind::kCausal;
 };
 
 inline float round_to(device::DType dtype, float value) {
@@ -107,10 +108,35 @@ class PagedSequences {
     params.scale = scale();
     params.sliding_window = c_.sliding_window;
     params.softcap = c_.softcap;
+    params.mask = c_.mask;
     Misaligned q_misaligned(q);
     Misaligned out(q.size(), 7.0f);
     attention(ctx, out.data(), q_stride(), q_misaligned.data(), q_stride(), layer_, batch, params);
     return out.copy();
+  }
+
+  /// All sequences whole, without the cache.
+  std::vector<float> run_without_cache(const KernelContext& ctx) const {
+    std::vector<float> q, k, v;
+    std::vector<int32_t> starts = {0};
+    for (size_t s = 0; s < lengths_.size(); ++s) {
+      q.insert(q.end(), q_[s].begin(), q_[s].end());
+      k.insert(k.end(), k_[s].begin(), k_[s].end());
+      v.insert(v.end(), v_[s].begin(), v_[s].end());
+      starts.push_back(starts.back() + static_cast<int32_t>(lengths_[s]));
+    }
+    const AttentionRows rows{static_cast<int64_t>(lengths_.size()), starts.data(), c_.dtype,
+                             c_.num_kv_heads, c_.head_dim};
+    AttentionParams params;
+    params.num_heads = c_.num_heads;
+    params.scale = scale();
+    params.sliding_window = c_.sliding_window;
+    params.softcap = c_.softcap;
+    params.mask = c_.mask;
+    std::vector<float> out(q.size(), 7.0f);
+    attention_without_cache(ctx, out.data(), q_stride(), q.data(), q_stride(), k.data(), v.data(),
+                            kv_stride(), rows, params);
+    return out;
   }
 
   float scale() const { return 1.0f / std::sqrt(static_cast<float>(c_.head_dim)); }
@@ -132,7 +158,12 @@ class PagedSequences {
     std::vector<double> scores;
     double largest = -1e300;
     double magnitude = 0;
-    for (int64_t t = begin; t <= position; ++t) {
+    int64_t end = position + 1;
+    if (c_.mask == MaskKind::kBidirectional) {
+      end = lengths_[s];
+      if (c_.sliding_window > 0) end = std::min(end, position + c_.sliding_window);
+    }
+    for (int64_t t = begin; t < end; ++t) {
       const float* k = &k_[s][static_cast<size_t>(t * kv_stride() + kv_head * d)];
       double sum = 0;
       double m = 0;

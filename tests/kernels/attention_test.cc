@@ -1,6 +1,7 @@
 #include "kernels/attention/attention.h"
 
 #include "attention_cases.h"
+#include "kernels/linear/convert.h"
 
 namespace octavo::kernels {
 namespace {
@@ -119,7 +120,73 @@ TEST_P(Attention, PrefillChunksAndDecodeAgreeBitForBit) {
   }
 }
 
-TEST(KvWrite, ClearsAPageWithItsFirstToken) {
+class KvWrite : public WithVariant {};
+INSTANTIATE_TEST_SUITE_P(Variant, KvWrite, testing::ValuesIn(runnable_variants()), variant_name);
+
+/// Element (dim, token) of a page, as it was rounded, widened.
+float cached(const std::byte* page, device::DType dtype, bool is_value, int64_t head_dim,
+             int64_t dim, int64_t token) {
+  if (dtype == device::DType::kF32) {
+    const int64_t at = is_value ? token * head_dim + dim : dim * 16 + token;
+    return load_element(WeightFormat::kF32, page, at);
+  }
+  const int64_t at = is_value ? (token / 2 * head_dim + dim) * 2 + token % 2
+                              : (dim / 2 * 16 + token) * 2 + dim % 2;
+  return load_element(dtype == device::DType::kF16 ? WeightFormat::kF16 : WeightFormat::kBF16, page,
+                      at);
+}
+
+float rounded(device::DType dtype, float x) {
+  if (dtype == device::DType::kF32) return x;
+  return dtype == device::DType::kF16 ? float_from_f16(f16_from_float(x))
+                                      : float_from_bf16(bf16_from_float(x));
+}
+
+TEST_P(KvWrite, PutsEveryTokenIntoItsPlaceWhateverTheThreads) {
+  constexpr int64_t kHeads = 3, kPages = 20;
+  for (const device::DType dtype : kDTypes) {
+    for (const int64_t head_dim : {2, 14, 16, 18, 64}) {
+      Machine machine(3);
+      const size_t head_bytes = kv_page_bytes(dtype, 1, head_dim);
+      std::vector<std::byte> cache(kPages * kHeads * head_bytes, std::byte{0xff});
+      const KvLayer layer{cache.data(), dtype, kPages, kHeads, head_dim};
+      // Sequences of 150, 1 and 60 tokens on scattered pages, the last from the middle of a page
+      // on.
+      std::vector<int64_t> slots;
+      for (int64_t i = 0; i < 150; ++i) slots.push_back((19 - i / 16) * 16 + i % 16);
+      slots.push_back(3 * 16);
+      for (int64_t i = 7; i < 67; ++i) slots.push_back((4 + i / 16) * 16 + i % 16);
+      const auto num_tokens = static_cast<int64_t>(slots.size());
+      Numbers numbers(5);
+      const int64_t stride = kHeads * head_dim + 5;
+      Misaligned k(numbers.values(static_cast<size_t>(num_tokens * stride), 300.0f));
+      Misaligned v(numbers.values(static_cast<size_t>(num_tokens * stride)));
+      const float special[] = {70000.0f, -std::numeric_limits<float>::infinity(), 3e-6f, -0.0f};
+      std::copy(std::begin(special), std::begin(special) + 2, k.data());
+      std::copy(std::begin(special), std::begin(special) + 2, v.data());
+      std::copy(std::begin(special) + 2, std::end(special), k.data() + head_dim);
+      kv_write(machine.context(), layer, k.data(), v.data(), stride, slots.data(), num_tokens);
+      for (int64_t t = 0; t < num_tokens; ++t) {
+        for (int64_t h = 0; h < kHeads; ++h) {
+          const auto page = static_cast<size_t>(slots[static_cast<size_t>(t)] / 16 * kHeads + h);
+          const std::byte* const keys = cache.data() + page * head_bytes;
+          for (int64_t d = 0; d < head_dim; ++d) {
+            const int64_t token = slots[static_cast<size_t>(t)] % 16;
+            const int64_t from = t * stride + h * head_dim + d;
+            ASSERT_TRUE(same_bits(cached(keys, dtype, false, head_dim, d, token),
+                                  rounded(dtype, k.data()[from])))
+                << "K " << t << " " << h << " " << d;
+            ASSERT_TRUE(same_bits(cached(keys + head_bytes / 2, dtype, true, head_dim, d, token),
+                                  rounded(dtype, v.data()[from])))
+                << "V " << t << " " << h << " " << d;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(KvWrite, ClearsAPageWithItsFirstToken) {
   Machine machine(1);
   for (const device::DType dtype : kDTypes) {
     const size_t bytes = kv_page_bytes(dtype, 2, 8);
@@ -155,11 +222,94 @@ TEST(AttentionWorkspace, CoversWhatIsTaken) {
   }
 }
 
-TEST(AttentionMask, WhatNoKernelHasIsRefused) {
-  Machine machine(1);
-  EXPECT_DEATH(attention(machine.context(), nullptr, 0, nullptr, 0, {}, {},
-                         {.mask = MaskKind::kBidirectional}),
-               "kCausal");
+/// The same shapes for encoders.
+std::vector<AttentionCase> bidirectional_cases() {
+  std::vector<AttentionCase> out = cases();
+  for (AttentionCase& c : out) c.mask = MaskKind::kBidirectional;
+  return out;
+}
+
+void expect_near_reference(const AttentionCase& c, const PagedSequences& sequences,
+                           const std::vector<int64_t>& lengths, const std::vector<float>& out) {
+  size_t at = 0;
+  for (size_t s = 0; s < lengths.size(); ++s) {
+    for (int64_t t = 0; t < lengths[s]; ++t) {
+      for (int64_t head = 0; head < c.num_heads; ++head, at += static_cast<size_t>(c.head_dim)) {
+        if ((t * 7 + head) % 11 != 0 && t + 2 < lengths[s] && t > 0) continue;  // a sample
+        const auto [expected, tolerance] = sequences.expected(s, t, head);
+        for (size_t i = 0; i < expected.size(); ++i) {
+          ASSERT_NEAR(out[at + i], expected[i], tolerance)
+              << "sequence " << s << " token " << t << " head " << head << " dim " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Attention, BidirectionalIsNearTheReferenceWhateverElseRuns) {
+  const std::vector<int64_t> lengths = {1, 15, 17, 257, 530};
+  for (const AttentionCase& c : bidirectional_cases()) {
+    SCOPED_TRACE(describe(c));
+    Machine machine(3);
+    PagedSequences sequences(c, lengths, 3);
+    std::vector<PagedSequences::Piece> pieces;
+    for (size_t s = 0; s < lengths.size(); ++s) {
+      sequences.write(machine.context(), s, 0, lengths[s]);
+      pieces.push_back({s, 0, lengths[s]});
+    }
+    const std::vector<float> out = sequences.run(machine.context(), pieces);
+    expect_near_reference(c, sequences, lengths, out);
+    if (HasFatalFailure()) return;
+    // Alone, with one thread; and the last query by itself, which shares out chunks.
+    Machine one(1);
+    size_t at = 0;
+    for (size_t s = 0; s < lengths.size(); ++s) {
+      const auto alone = sequences.run(one.context(), {{s, 0, lengths[s]}});
+      ASSERT_EQ(std::memcmp(alone.data(), &out[at], alone.size() * 4), 0) << "sequence " << s;
+      at += alone.size();
+      const auto last = sequences.run(machine.context(), {{s, lengths[s] - 1, lengths[s]}});
+      ASSERT_EQ(std::memcmp(last.data(), &out[at - last.size()], last.size() * 4), 0);
+    }
+  }
+}
+
+TEST_P(Attention, WithoutACacheGivesTheBitsOfACache) {
+  const std::vector<int64_t> lengths = {530, 1, 16, 37, 257};
+  std::vector<AttentionCase> all = cases();
+  for (const AttentionCase& c : bidirectional_cases()) all.push_back(c);
+  for (const AttentionCase& c : all) {
+    SCOPED_TRACE(describe(c));
+    Machine machine(2);
+    PagedSequences sequences(c, lengths, 9);
+    std::vector<PagedSequences::Piece> pieces;
+    for (size_t s = 0; s < lengths.size(); ++s) {
+      sequences.write(machine.context(), s, 0, lengths[s]);
+      pieces.push_back({s, 0, lengths[s]});
+    }
+    const std::vector<float> expected = sequences.run(machine.context(), pieces);
+    const std::vector<float> out = sequences.run_without_cache(machine.context());
+    ASSERT_EQ(out.size(), expected.size());
+    ASSERT_EQ(std::memcmp(out.data(), expected.data(), out.size() * 4), 0);
+  }
+}
+
+TEST(AttentionWorkspace, CoversWhatIsTakenWithoutACache) {
+  for (const AttentionCase& c : bidirectional_cases()) {
+    for (const std::vector<int64_t>& lengths :
+         {std::vector<int64_t>{300}, std::vector<int64_t>{290, 1, 1, 1}, std::vector<int64_t>{1}}) {
+      int64_t num_tokens = 0;
+      for (const int64_t length : lengths) num_tokens += length;
+      const AttentionRows rows{static_cast<int64_t>(lengths.size()), nullptr, c.dtype,
+                               c.num_kv_heads, c.head_dim};
+      device::ThreadPool pool(2);
+      device::Workspace workspace;
+      workspace.reserve(attention_without_cache_workspace_bytes(rows, num_tokens, c.num_heads, 2))
+          .value();
+      const KernelContext ctx{pool, workspace};
+      PagedSequences(c, lengths, 5).run_without_cache(ctx);  // CHECKs inside
+      EXPECT_EQ(workspace.mark(), 0u);
+    }
+  }
 }
 
 }  // namespace

@@ -261,6 +261,16 @@ TEST(EngineTraces, InvariantsHoldAndOutputEqualsThatOfEachRequestAlone) {
   }
 }
 
+TEST(EngineTraces, TheSameHoldsWithSeveralStepsInFlight) {
+  log::set_level(log::Level::kError);
+  for (uint64_t seed = 2001; seed <= 2200; ++seed) {
+    Trace trace = draw_trace(seed);
+    trace.options.num_inflight_steps = 2 + static_cast<int>(seed % 3);
+    const std::string failure = run_trace(trace);
+    ASSERT_EQ(failure, "") << shrink(trace, failure);
+  }
+}
+
 TEST(EngineTraces, EveryFailedAllocationIsSurvived) {
   log::set_level(log::Level::kError);
   for (uint64_t seed = 1001; seed <= 1006; ++seed) {

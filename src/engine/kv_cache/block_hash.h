@@ -21,7 +21,7 @@ Result<HashAlgorithm> parse_hash_algorithm(std::string_view name);
 
 /// Hash of block i = H((parent, tokens, extra)): parent is the hash of block i - 1, or NONE_HASH
 /// for the first; extra carries the salt, in the first block only. Digests are byte for byte those
-/// of vLLM (contract/scheduler.md section 6), so that routers and persisted caches agree. Immutable
+/// of vLLM, so that routers and persisted caches agree. Immutable
 /// after creation; safe from any thread.
 class BlockHasher {
  public:

@@ -73,16 +73,17 @@ void BlockPool::release(std::span<const BlockId> table) {
   }
 }
 
-void BlockPool::set_hash(BlockId block, const BlockHash& hash) {
+void BlockPool::set_hash(BlockId block, const BlockHash& hash, KvGroupId group) {
   if (blocks_[block].hashed) return;
   blocks_[block].hashed = true;
   blocks_[block].hash = hash;
-  index_.insert(hash, block);
+  blocks_[block].group = group;
+  index_.insert(hash, block, group);
 }
 
 void BlockPool::clear_hash(BlockId block) {
   if (!blocks_[block].hashed) return;
-  index_.erase(blocks_[block].hash, block);
+  index_.erase(blocks_[block].hash, block, blocks_[block].group);
   blocks_[block].hashed = false;
 }
 

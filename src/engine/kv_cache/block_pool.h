@@ -9,7 +9,7 @@
 namespace octavo::engine {
 
 /// Counts KV blocks: who is free, how often each is used, what each holds. Never touches their
-/// bytes. The order of the free list is the eviction order (contract/scheduler.md section 5):
+/// bytes. The order of the free list is the eviction order:
 /// allocation takes from the front; freed blocks that carry a hash go to the back, others to the
 /// front. Not thread-safe.
 class BlockPool {
@@ -32,10 +32,12 @@ class BlockPool {
   /// Drops one use of every block of a sequence's table (given head first; processed tail first).
   void release(std::span<const BlockId> table);
 
-  /// The copy of a block with this content that was inserted first, or kNoBlock.
-  BlockId find(const BlockHash& hash) const { return index_.find(hash); }
+  /// The copy of a block with this content in this KV group that was inserted first, or kNoBlock.
+  BlockId find(const BlockHash& hash, KvGroupId group = 0) const {
+    return index_.find(hash, group);
+  }
   /// Makes a block findable. No effect if it has a hash already.
-  void set_hash(BlockId block, const BlockHash& hash);
+  void set_hash(BlockId block, const BlockHash& hash, KvGroupId group = 0);
   void clear_hash(BlockId block);
   /// Forgets all hashes; the free list keeps its order.
   void clear_hashes();
@@ -49,6 +51,7 @@ class BlockPool {
     BlockId previous = kNoBlock;  // free-list links; block 0 is the sentinel of the circle
     BlockId next = kNoBlock;
     bool hashed = false;
+    KvGroupId group = 0;  // of the hash
     BlockHash hash{};
   };
   void unlink(BlockId block);

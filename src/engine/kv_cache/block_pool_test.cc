@@ -85,6 +85,30 @@ TEST(BlockPool, ReuseEvictsTheHash) {
   EXPECT_EQ(pool.find(hash_of(1)), kNoBlock);
 }
 
+TEST(BlockPool, EqualTokensAreOtherBlocksInAnotherKvGroup) {
+  BlockPool pool(5);
+  const auto table = take(pool, 2);
+  pool.set_hash(table[0], hash_of(1), 0);
+  EXPECT_EQ(pool.find(hash_of(1), 1), kNoBlock);
+  pool.set_hash(table[1], hash_of(1), 1);
+  EXPECT_EQ(pool.find(hash_of(1)), table[0]);
+  EXPECT_EQ(pool.find(hash_of(1), 1), table[1]);
+  pool.clear_hash(table[1]);
+  EXPECT_EQ(pool.find(hash_of(1), 1), kNoBlock);
+  EXPECT_EQ(pool.find(hash_of(1), 0), table[0]);
+}
+
+TEST(KvCache, ATableIndexesItsBlocksInItsOwnGroup) {
+  KvCache cache({.num_blocks = 9, .block_size = 4});
+  const auto hashes = hashes_from(1, 2);
+  BlockTable full, sliding{.group = 1};
+  ASSERT_TRUE(cache.allocate(full, {.num_tokens = 8, .hashes = hashes}));
+  EXPECT_TRUE(cache.find_prefix(hashes, 9, 1).empty());
+  ASSERT_TRUE(cache.allocate(sliding, {.num_tokens = 8, .hashes = hashes}));
+  const auto found = cache.find_prefix(hashes, 9, 1);
+  EXPECT_THAT(found, ::testing::ElementsAreArray(sliding.blocks));
+}
+
 TEST(PrefixIndex, LookupReturnsTheFirstInsertedCopyStillThere) {
   PrefixIndex index(5);
   index.insert(hash_of(1), 3);

@@ -10,13 +10,13 @@ KvCache::KvCache(const Options& options) : options_(options), pool_(options.num_
   CHECK_GE(options.block_size, 1);
 }
 
-std::span<const BlockId> KvCache::find_prefix(std::span<const BlockHash> hashes,
-                                              int32_t num_tokens) {
+std::span<const BlockId> KvCache::find_prefix(std::span<const BlockHash> hashes, int32_t num_tokens,
+                                              KvGroupId group) {
   found_.clear();
   if (!options_.enable_prefix_caching || num_tokens <= 1) return found_;
   const size_t limit = std::min<size_t>(hashes.size(), (num_tokens - 1) / options_.block_size);
   for (size_t i = 0; i < limit; ++i) {
-    const BlockId block = pool_.find(hashes[i]);
+    const BlockId block = pool_.find(hashes[i], group);
     if (block == kNoBlock) break;
     found_.push_back(block);
   }
@@ -49,7 +49,8 @@ bool KvCache::allocate(BlockTable& table, const SlotRequest& request) {
     const int32_t num_full = std::min<int32_t>(request.num_tokens / options_.block_size,
                                                static_cast<int32_t>(request.hashes.size()));
     for (; table.num_indexed < num_full; ++table.num_indexed) {
-      pool_.set_hash(table.blocks[table.num_indexed], request.hashes[table.num_indexed]);
+      pool_.set_hash(table.blocks[table.num_indexed], request.hashes[table.num_indexed],
+                     table.group);
     }
   }
   return true;

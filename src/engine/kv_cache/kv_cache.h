@@ -9,10 +9,11 @@
 
 namespace octavo::engine {
 
-/// The blocks of one sequence, in order of position. Grows while the sequence runs; never changes
-/// an entry. One KV group now: block tables of several groups would stand side by side here.
+/// The blocks of one sequence in one KV group, in order of position. Grows while the sequence runs;
+/// never changes an entry. A second group is a second table, with its own index.
 struct BlockTable {
-  std::vector<BlockId> blocks;
+  KvGroupId group = 0;
+  std::vector<BlockId> blocks = {};
   /// Leading blocks that are in the prefix index (found there or inserted by this sequence).
   int32_t num_indexed = 0;
 };
@@ -27,7 +28,7 @@ struct SlotRequest {
 
 /// Gives KV blocks to sequences: prefix lookups, all-or-nothing allocation, release in eviction
 /// order. Identity of a block's bytes beyond its hash (weights, dtype, layout) matters only outside
-/// one process; `model::ModelInfo::weight_hash` is there for whoever stores blocks.
+/// one process: `model::BlockIdentity`.
 class KvCache {
  public:
   struct Options {
@@ -47,7 +48,8 @@ class KvCache {
 
   /// Longest run of cached full blocks from the start, over at most num_tokens - 1 tokens (the last
   /// one must be computed for its logits). Valid until the next call. Changes nothing.
-  std::span<const BlockId> find_prefix(std::span<const BlockHash> hashes, int32_t num_tokens);
+  std::span<const BlockId> find_prefix(std::span<const BlockHash> hashes, int32_t num_tokens,
+                                       KvGroupId group = 0);
 
   /// Whether `allocate` would succeed. Reserves nothing.
   bool has_room(const BlockTable& table, const SlotRequest& request) const;

@@ -4,14 +4,14 @@
 
 namespace octavo::engine {
 
-BlockId PrefixIndex::find(const BlockHash& hash) const {
-  const auto it = first_.find(hash);
+BlockId PrefixIndex::find(const BlockHash& hash, KvGroupId group) const {
+  const auto it = first_.find({hash, group});
   return it == first_.end() ? kNoBlock : it->second;
 }
 
-void PrefixIndex::insert(const BlockHash& hash, BlockId block) {
+void PrefixIndex::insert(const BlockHash& hash, BlockId block, KvGroupId group) {
   CHECK_EQ(links_[block].next, kNoBlock);
-  const auto [it, is_new] = first_.try_emplace(hash, block);
+  const auto [it, is_new] = first_.try_emplace(Key{hash, group}, block);
   if (is_new) {
     links_[block] = {block, block};
     return;
@@ -23,8 +23,8 @@ void PrefixIndex::insert(const BlockHash& hash, BlockId block) {
   links_[first].previous = block;
 }
 
-void PrefixIndex::erase(const BlockHash& hash, BlockId block) {
-  const auto it = first_.find(hash);
+void PrefixIndex::erase(const BlockHash& hash, BlockId block, KvGroupId group) {
+  const auto it = first_.find({hash, group});
   CHECK(it != first_.end());
   const Link link = links_[block];
   CHECK_NE(link.next, kNoBlock);

@@ -11,29 +11,38 @@ namespace octavo::engine {
 
 /// Number of a KV block: row of the pool that the model's KV buffers are divided into.
 using BlockId = int32_t;
+/// Layers that keep their KV by the same block tables form a group; one group now. The blocks of
+/// all groups come from one pool, and equal tokens make different content in each.
+using KvGroupId = int32_t;
 inline constexpr BlockId kNoBlock = -1;
 /// Never allocatable; what padding may point at.
 inline constexpr BlockId kNullBlock = 0;
 
-/// Block hash -> block. Identical blocks computed twice stay apart; a lookup returns the copy that
-/// was inserted first among those still present. All operations O(1).
+/// Block hash and KV group -> block. Identical blocks computed twice stay apart; a lookup returns
+/// the copy that was inserted first among those still present. All operations O(1).
 class PrefixIndex {
  public:
   explicit PrefixIndex(int32_t num_blocks) : links_(static_cast<size_t>(num_blocks)) {}
 
-  BlockId find(const BlockHash& hash) const;
-  void insert(const BlockHash& hash, BlockId block);
-  void erase(const BlockHash& hash, BlockId block);
+  BlockId find(const BlockHash& hash, KvGroupId group = 0) const;
+  void insert(const BlockHash& hash, BlockId block, KvGroupId group = 0);
+  void erase(const BlockHash& hash, BlockId block, KvGroupId group = 0);
   void clear();
-  /// Distinct hashes held.
+  /// Distinct hashes held, of each group.
   size_t size() const { return first_.size(); }
 
  private:
-  struct HashOfHash {
-    size_t operator()(const BlockHash& hash) const {
+  struct Key {
+    BlockHash hash;
+    KvGroupId group = 0;
+    bool operator==(const Key&) const = default;
+  };
+  struct HashOfKey {
+    size_t operator()(const Key& key) const {
       size_t value;
-      std::memcpy(&value, hash.data(), sizeof value);  // a digest: any 8 bytes are well mixed
-      return value;
+      // A digest: any 8 bytes are well mixed.
+      std::memcpy(&value, key.hash.data(), sizeof value);
+      return value + static_cast<size_t>(key.group);
     }
   };
   /// Copies of one hash form a circle in order of insertion; `first_` names its start.
@@ -41,7 +50,7 @@ class PrefixIndex {
     BlockId previous = kNoBlock;
     BlockId next = kNoBlock;
   };
-  std::unordered_map<BlockHash, BlockId, HashOfHash> first_;
+  std::unordered_map<Key, BlockId, HashOfKey> first_;
   std::vector<Link> links_;
 };
 

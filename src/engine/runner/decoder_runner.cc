@@ -1,12 +1,25 @@
 #include "engine/runner/decoder_runner.h"
 
 #include <algorithm>
+#include <cstring>
 #include <exception>
 #include <utility>
 
 #include "base/check.h"
+#include "base/log.h"
 
 namespace octavo::engine {
+namespace {
+
+Result<std::unique_ptr<kernels::StepProfile>> start_profile(device::ThreadPool& pool) {
+  constexpr size_t kReadBytes = size_t{128} << 20;  // beyond L2, about a small model's weights
+  OCTAVO_TRY(const device::Buffer buffer, device::Buffer::create(kReadBytes, true));
+  std::memset(buffer.data(), 1, kReadBytes);
+  return std::make_unique<kernels::StepProfile>(
+      device::measure_roofs(pool, buffer.data(), kReadBytes));
+}
+
+}  // namespace
 
 Result<std::unique_ptr<DecoderRunner>> DecoderRunner::create(
     const RunnerOptions& options, std::unique_ptr<model::Model> model,
@@ -14,8 +27,12 @@ Result<std::unique_ptr<DecoderRunner>> DecoderRunner::create(
   // Pages are taken when the first step of that many rows writes them.
   const auto count = static_cast<size_t>(options.max_logits_rows * model->info().vocab_size);
   OCTAVO_TRY(device::Buffer logits, device::Buffer::create(count * sizeof(float), false));
-  return std::unique_ptr<DecoderRunner>(new DecoderRunner(
+  std::unique_ptr<DecoderRunner> runner(new DecoderRunner(
       options, std::move(model), std::move(pool), std::move(workspace), std::move(logits)));
+  if (options.profile) {
+    OCTAVO_TRY(runner->profile_, start_profile(*runner->pool_));
+  }
+  return runner;
 }
 
 DecoderRunner::DecoderRunner(const RunnerOptions& options, std::unique_ptr<model::Model> model,
@@ -26,9 +43,16 @@ DecoderRunner::DecoderRunner(const RunnerOptions& options, std::unique_ptr<model
       workspace_(std::move(workspace)),
       model_(std::move(model)),
       vocab_size_(model_->info().vocab_size),
+      num_kv_groups_(static_cast<size_t>(model_->info().num_kv_groups)),
       logits_buffer_(std::move(logits)),
       logits_(logits_buffer_.as<float>()),
       scratch_(static_cast<size_t>(pool_->num_threads())) {}
+
+DecoderRunner::~DecoderRunner() {
+  if (!profile_) return;
+  for (const std::string& line : profile_->report())
+    log::info(log::Source::kEngineCore, "{}", line);
+}
 
 size_t DecoderRunner::buffer_bytes(int64_t max_logits_rows, int64_t vocab_size, int num_threads) {
   return static_cast<size_t>(max_logits_rows * vocab_size) * sizeof(float) +
@@ -39,10 +63,11 @@ Status DecoderRunner::warm_up() {
   model::ForwardBatch batch;
   batch.token_ids = {0};
   batch.positions = {0};
-  batch.slot_mapping = {int64_t{kNullBlock} * options_.block_size};
+  batch.num_kv_groups = static_cast<int32_t>(num_kv_groups_);
+  batch.slot_mapping.assign(num_kv_groups_, int64_t{kNullBlock} * options_.block_size);
   batch.query_start_loc = {0, 1};
   batch.seq_lens = {1};
-  batch.block_tables = {kNullBlock};
+  batch.block_tables.assign(num_kv_groups_, kNullBlock);
   batch.max_blocks_per_seq = 1;
   batch.logits_rows = {0};
   kernels::KernelContext ctx{*pool_, *workspace_};
@@ -66,11 +91,19 @@ Status DecoderRunner::collect(RunnerOutput& output) {
   output.results.resize(batch.sequences.size());
   if (batch.sequences.empty()) return {};
 
-  kernels::KernelContext ctx{*pool_, *workspace_};
+  kernels::KernelContext ctx{*pool_, *workspace_, profile_.get()};
   const auto num_rows = static_cast<int64_t>(rows_.size());
+  if (profile_) {
+    profile_->begin_step(static_cast<int64_t>(forward_batch_.token_ids.size()),
+                         static_cast<int64_t>(batch.sequences.size()));
+  }
   OCTAVO_TRY(
       model_->forward(ctx, forward_batch_, {logits_, static_cast<size_t>(num_rows * vocab_size_)}));
-  process_rows(output);
+  {
+    const kernels::OpTimer timer(ctx, kernels::Op::kSampling);
+    process_rows(output);
+  }
+  if (profile_) profile_->end_step();
   accept_results(batch, output);
   return {};
 }
@@ -103,7 +136,8 @@ void DecoderRunner::forget_and_meet(const StepBatch& batch,
     SequenceState state{
         .tokens = added.prompt,
         .num_prompt_tokens = static_cast<int32_t>(added.prompt.size()),
-        .blocks = {},
+        .blocks = std::vector<std::vector<BlockId>>(num_kv_groups_),
+        .adapter_index = added.adapter_index,
         .sampling =
             SamplingState(added.sampling, added.prompt, added.eos_token_id, added.seed,
                           constraint == constraints.end() ? nullptr : constraint->constraint),
@@ -114,32 +148,66 @@ void DecoderRunner::forget_and_meet(const StepBatch& batch,
   }
 }
 
+void DecoderRunner::update_blocks(const StepBatch& batch) {
+  for (const BlockUpdate& update : batch.block_updates) {
+    std::vector<BlockId>& blocks =
+        states_.at(update.id).blocks.at(static_cast<size_t>(update.group));
+    if (update.replaces) blocks.clear();
+    const auto first = batch.block_ids.begin() + update.first_block;
+    blocks.insert(blocks.end(), first, first + update.num_blocks);
+  }
+}
+
 void DecoderRunner::build_forward_batch(const StepBatch& batch) {
   model::ForwardBatch& out = forward_batch_;
   out.token_ids.clear();
   out.positions.clear();
-  out.slot_mapping.clear();
+  out.row_adapters.clear();
   out.query_start_loc.assign(1, 0);
   out.seq_lens.clear();
   out.logits_rows.clear();
   rows_.clear();
   batch_states_.clear();
-  size_t max_blocks = 0;
+  update_blocks(batch);
+  bool any_adapter = false;
   for (const ScheduledSequence& scheduled : batch.sequences) {
     SequenceState& state = states_.at(scheduled.id);
-    if (scheduled.replaces_blocks) state.blocks.clear();
-    const auto first = batch.block_ids.begin() + scheduled.first_block;
-    state.blocks.insert(state.blocks.end(), first, first + scheduled.num_blocks);
-    max_blocks = std::max(max_blocks, state.blocks.size());
+    any_adapter |= state.adapter_index >= 0;
     add_logits_rows(batch_states_.size(), scheduled, state);
     add_tokens(scheduled, state);
     batch_states_.push_back(&state);
   }
+  if (any_adapter) {
+    for (size_t i = 0; i < batch_states_.size(); ++i) {
+      out.row_adapters.insert(out.row_adapters.end(),
+                              static_cast<size_t>(batch.sequences[i].num_tokens),
+                              batch_states_[i]->adapter_index);
+    }
+  }
+  fill_block_tables(batch);
+}
+
+void DecoderRunner::fill_block_tables(const StepBatch& batch) {
+  model::ForwardBatch& out = forward_batch_;
+  size_t max_blocks = 0;
+  for (const SequenceState* state : batch_states_) {
+    for (const auto& blocks : state->blocks) max_blocks = std::max(max_blocks, blocks.size());
+  }
+  out.num_kv_groups = static_cast<int32_t>(num_kv_groups_);
   out.max_blocks_per_seq = static_cast<int64_t>(max_blocks);
-  out.block_tables.assign(batch_states_.size() * max_blocks, kNoBlock);
-  for (size_t i = 0; i < batch_states_.size(); ++i) {
-    std::ranges::copy(batch_states_[i]->blocks,
-                      out.block_tables.begin() + static_cast<ptrdiff_t>(i * max_blocks));
+  out.block_tables.assign(num_kv_groups_ * batch_states_.size() * max_blocks, kNoBlock);
+  out.slot_mapping.clear();
+  auto to = out.block_tables.begin();
+  for (size_t group = 0; group < num_kv_groups_; ++group) {
+    for (size_t i = 0; i < batch_states_.size(); ++i, to += static_cast<ptrdiff_t>(max_blocks)) {
+      const std::vector<BlockId>& blocks = batch_states_[i]->blocks[group];
+      std::ranges::copy(blocks, to);
+      const int32_t begin = batch.sequences[i].num_computed_tokens;
+      for (int32_t p = begin; p < begin + batch.sequences[i].num_tokens; ++p) {
+        const int64_t block = blocks.at(static_cast<size_t>(p / options_.block_size));
+        out.slot_mapping.push_back(block * options_.block_size + p % options_.block_size);
+      }
+    }
   }
 }
 
@@ -149,9 +217,6 @@ void DecoderRunner::add_tokens(const ScheduledSequence& scheduled, const Sequenc
   for (int32_t position = scheduled.num_computed_tokens; position < end; ++position) {
     forward_batch_.token_ids.push_back(state.tokens[position]);
     forward_batch_.positions.push_back(position);
-    const int64_t block = state.blocks.at(static_cast<size_t>(position / options_.block_size));
-    forward_batch_.slot_mapping.push_back(block * options_.block_size +
-                                          position % options_.block_size);
   }
   forward_batch_.query_start_loc.push_back(static_cast<int32_t>(forward_batch_.token_ids.size()));
   forward_batch_.seq_lens.push_back(end);
@@ -185,10 +250,10 @@ void DecoderRunner::process_row(size_t row, SamplerScratch& scratch, RunnerOutpu
   if (wanted.prompt_position >= 0) {
     // Rows of one sequence may be on several threads; each writes its own entry. An unusable row
     // stays empty, which accept_results sees.
-    if (!scan_row(logits).is_valid) return;
+    if (!kernels::scan_logits(logits).is_valid) return;
     state.prompt_logprobs[wanted.prompt_position] =
         token_logprobs(logits, state.tokens[wanted.prompt_position],
-                       *state.sampling.params().prompt_logprobs, scratch.candidates);
+                       *state.sampling.params().prompt_logprobs, scratch);
     return;
   }
   RunnerResult& result = output.results[wanted.sequence];

@@ -8,6 +8,7 @@
 #include "device/thread_pool.h"
 #include "engine/runner/model_runner.h"
 #include "engine/sampling/sampler.h"
+#include "kernels/profile.h"
 #include "model/model.h"
 
 namespace octavo::engine {
@@ -16,6 +17,7 @@ struct RunnerOptions {
   int64_t block_size = 16;
   int64_t max_num_batched_tokens = 512;
   int64_t max_logits_rows = 128 + 64;
+  bool profile = false;  // keep a StepProfile and log it at the end
 };
 
 /// Runs a decoder: flattens a scheduled batch, asks the model for the logits it needs (one row per
@@ -28,6 +30,7 @@ class DecoderRunner final : public ModelRunner {
       const RunnerOptions& options, std::unique_ptr<model::Model> model,
       std::unique_ptr<device::ThreadPool> pool, std::unique_ptr<device::Workspace> workspace);
 
+  ~DecoderRunner() override;
   Status submit(const StepBatch& batch, std::span<const SequenceConstraint> constraints) override;
   Status collect(RunnerOutput& output) override;
   Status warm_up() override;
@@ -42,7 +45,8 @@ class DecoderRunner final : public ModelRunner {
   struct SequenceState {
     std::vector<TokenId> tokens;
     int32_t num_prompt_tokens = 0;
-    std::vector<BlockId> blocks;
+    std::vector<std::vector<BlockId>> blocks;  // [num_kv_groups]
+    int32_t adapter_index = -1;
     SamplingState sampling;
     std::vector<std::optional<TokenLogprobs>> prompt_logprobs;
     bool prompt_logprobs_sent = false;
@@ -55,6 +59,8 @@ class DecoderRunner final : public ModelRunner {
   };
   void forget_and_meet(const StepBatch& batch, std::span<const SequenceConstraint> constraints);
   void build_forward_batch(const StepBatch& batch);
+  void update_blocks(const StepBatch& batch);
+  void fill_block_tables(const StepBatch& batch);
   void add_tokens(const ScheduledSequence& scheduled, const SequenceState& state);
   void add_logits_rows(size_t index, const ScheduledSequence& scheduled,
                        const SequenceState& state);
@@ -67,6 +73,7 @@ class DecoderRunner final : public ModelRunner {
   std::unique_ptr<device::Workspace> workspace_;
   std::unique_ptr<model::Model> model_;
   int64_t vocab_size_;
+  size_t num_kv_groups_;
   std::unordered_map<RequestId, SequenceState> states_;
   const StepBatch* batch_ = nullptr;          // submitted, not collected
   std::vector<SequenceState*> batch_states_;  // of the current batch
@@ -75,6 +82,7 @@ class DecoderRunner final : public ModelRunner {
   device::Buffer logits_buffer_;
   float* logits_;                        // [max_logits_rows, vocab_size], in the buffer
   std::vector<SamplerScratch> scratch_;  // one per thread
+  std::unique_ptr<kernels::StepProfile> profile_;
 };
 
 }  // namespace octavo::engine

@@ -15,11 +15,13 @@ namespace octavo::engine {
 
 /// A sequence that the runner has not seen before.
 struct NewSequence {
-  RequestId id;
-  std::vector<TokenId> prompt;
-  SamplingParams sampling;
+  RequestId id = {};
+  std::vector<TokenId> prompt = {};
+  SamplingParams sampling = {};
   TokenId eos_token_id = -1;
-  uint64_t seed = 0;  // resolved: the request's own or drawn by the engine
+  uint64_t seed = 0;           // resolved: the request's own or drawn by the engine
+  int32_t adapter_index = -1;  // -1 = the base model
+  Task task = Task::kGenerate;
 };
 
 /// What a step runs of one sequence.
@@ -29,10 +31,16 @@ struct ScheduledSequence {
   int32_t num_tokens = 0;           // to run in this step, >= 1
   /// Whether the last known token is among them, so that the step yields a new one.
   bool samples = false;
-  /// Range of StepBatch::block_ids to append to the block table, or to replace it with.
+};
+
+/// Range of StepBatch::block_ids to append to the block table of a scheduled sequence in one KV
+/// group, or to replace it with.
+struct BlockUpdate {
+  RequestId id = {};
+  KvGroupId group = 0;
   int32_t first_block = 0;
   int32_t num_blocks = 0;
-  bool replaces_blocks = false;
+  bool replaces = false;
 };
 
 /// One step's work. The scheduler reuses the object, so a step allocates nothing once warm.
@@ -40,6 +48,7 @@ struct StepBatch {
   std::vector<RequestId> ended;  // forget these first
   std::vector<NewSequence> added;
   std::vector<ScheduledSequence> sequences;
+  std::vector<BlockUpdate> block_updates;
   std::vector<BlockId> block_ids;
   int32_t num_tokens = 0;  // sum over sequences
 
@@ -47,6 +56,7 @@ struct StepBatch {
     ended.clear();
     added.clear();
     sequences.clear();
+    block_updates.clear();
     block_ids.clear();
     num_tokens = 0;
   }

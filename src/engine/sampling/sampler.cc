@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "base/random.h"
 
@@ -14,7 +15,7 @@ constexpr size_t kSumChunk = 64;
 constexpr float kGreedyTemperature = 1e-5f;
 
 float log_sum_exp(std::span<const float> row, float max) {
-  return max + static_cast<float>(std::log(sum_of_exp(row, max)));
+  return max + static_cast<float>(std::log(kernels::sum_exp_logits(row, max)));
 }
 
 /// First index at which the running sum of weights exceeds `target`; the last one with weight if
@@ -71,42 +72,14 @@ TokenId draw_from_weights(std::span<const float> weights, double uniform,
       begin + find_by_weight(count, target, [&](size_t i) { return weights[begin + i]; }));
 }
 
-/// Cuts sorted candidates (values are weights) to the smallest head whose sum reaches
-/// `top_p * total`. False: the candidates given do not reach it.
-bool cut_to_nucleus(std::vector<Candidate>& candidates, size_t count, double threshold) {
+/// Cuts sorted candidates (values are weights) to the smallest head whose sum reaches the
+/// threshold.
+void cut_to_nucleus(std::vector<Candidate>& candidates, double threshold) {
   double sum = 0.0;
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < candidates.size() && sum < threshold; ++i) {
     sum += candidates[i].value;
-    if (sum >= threshold) {
-      candidates.resize(i + 1);
-      return true;
-    }
+    if (sum >= threshold) candidates.resize(i + 1);
   }
-  return false;
-}
-
-/// Leaves in `candidates` the nucleus of `weights`, descending. Sorts only as much as needed.
-void find_nucleus(std::span<const float> weights, float top_p, std::vector<Candidate>& candidates) {
-  const double total = sum_of(weights);
-  // All tokens below this together weigh less than 1 - top_p, so none is in the nucleus. Half of
-  // it, to stay clear of rounding.
-  const auto cutoff =
-      static_cast<float>(0.5 * (1.0 - top_p) * total / static_cast<double>(weights.size()));
-  candidates.clear();
-  for (size_t i = 0; i < weights.size(); ++i) {
-    if (weights[i] >= cutoff && weights[i] > 0.0f) {
-      candidates.push_back({weights[i], static_cast<TokenId>(i)});
-    }
-  }
-  const double threshold = static_cast<double>(top_p) * total;
-  for (size_t count = 64; count < candidates.size(); count *= 8) {
-    const auto middle = candidates.begin() + static_cast<ptrdiff_t>(count);
-    std::nth_element(candidates.begin(), middle, candidates.end(), ranks_before);
-    std::sort(candidates.begin(), middle, ranks_before);
-    if (cut_to_nucleus(candidates, count, threshold)) return;
-  }
-  std::ranges::sort(candidates, ranks_before);
-  cut_to_nucleus(candidates, candidates.size(), threshold);
 }
 
 }  // namespace
@@ -119,45 +92,78 @@ double uniform_at(uint64_t seed, int32_t position) {
 }
 
 TokenLogprobs token_logprobs(std::span<const float> row, TokenId token, int32_t num_top,
-                             std::vector<Candidate>& scratch) {
-  const float norm = log_sum_exp(row, scan_row(row).max);
+                             SamplerScratch& scratch, Norm norm) {
+  const float shift = norm == Norm::kNone ? 0.0f : log_sum_exp(row, kernels::scan_logits(row).max);
   TokenLogprobs out;
-  out.chosen = {token, row[token] - norm, count_at_least(row, row[token])};
+  out.chosen = {token, row[token] - shift, kernels::count_at_least(row, row[token])};
   const int64_t count = num_top < 0 ? static_cast<int64_t>(row.size()) : num_top;
-  largest_of_row(row, count, scratch);
-  out.top.reserve(scratch.size());
-  for (const Candidate& candidate : scratch) {
+  largest_of_row(row, count, scratch.search, scratch.candidates);
+  out.top.reserve(scratch.candidates.size());
+  for (const Candidate& candidate : scratch.candidates) {
     out.top.push_back(
-        {candidate.token, candidate.value - norm, static_cast<int32_t>(out.top.size()) + 1});
+        {candidate.token, candidate.value - shift, static_cast<int32_t>(out.top.size()) + 1});
   }
   return out;
 }
 
-TokenId draw_token(std::span<const float> row, const RowScan& scan, const SamplingParams& params,
-                   double uniform, SamplerScratch& scratch) {
+namespace {
+bool truncates(const SamplingParams& params, size_t vocab_size) {
+  return params.top_p < 1.0f ||
+         (params.top_k > 0 && static_cast<size_t>(params.top_k) < vocab_size);
+}
+}  // namespace
+
+void keep_drawn_from(std::span<float> row, const SamplingParams& params,
+                     const SamplerScratch& scratch) {
+  constexpr float kDropped = -std::numeric_limits<float>::infinity();
+  const float inverse_temperature = 1.0f / params.temperature;
+  if (!truncates(params, row.size())) {
+    for (size_t i = 0; i < row.size(); ++i) {
+      const bool kept = params.min_p <= 0.0f || scratch.weights[i] > 0.0f;
+      row[i] = kept ? row[i] * inverse_temperature : kDropped;
+    }
+    return;
+  }
+  std::vector<float> kept(scratch.candidates.size());
+  for (size_t i = 0; i < kept.size(); ++i) {
+    const Candidate& candidate = scratch.candidates[i];
+    kept[i] = candidate.value > 0.0f
+                  ? row[static_cast<size_t>(candidate.token)] * inverse_temperature
+                  : kDropped;
+  }
+  std::ranges::fill(row, kDropped);
+  for (size_t i = 0; i < kept.size(); ++i) {
+    row[static_cast<size_t>(scratch.candidates[i].token)] = kept[i];
+  }
+}
+
+TokenId draw_token(std::span<const float> row, const kernels::LogitsScan& scan,
+                   const SamplingParams& params, double uniform, SamplerScratch& scratch) {
   const float inverse_temperature = 1.0f / params.temperature;
   const bool has_top_p = params.top_p < 1.0f;
   auto& candidates = scratch.candidates;
   if (params.top_k > 0 && static_cast<size_t>(params.top_k) < row.size()) {
-    largest_of_row(row, params.top_k, candidates);
+    largest_of_row(row, params.top_k, scratch.search, candidates);
     double total = 0.0;
     for (Candidate& candidate : candidates) {
       float weight;
-      exp_of_row({&candidate.value, 1}, scan.max, inverse_temperature, {&weight, 1});
+      kernels::exp_logits({&candidate.value, 1}, scan.max, inverse_temperature, {&weight, 1});
       candidate.value = weight >= params.min_p ? weight : 0.0f;
       total += candidate.value;
     }
     if (has_top_p) {
-      cut_to_nucleus(candidates, candidates.size(), static_cast<double>(params.top_p) * total);
+      cut_to_nucleus(candidates, static_cast<double>(params.top_p) * total);
     }
   } else {
     scratch.weights.resize(row.size());
-    exp_of_row(row, scan.max, inverse_temperature, scratch.weights);
+    double total = kernels::exp_logits(row, scan.max, inverse_temperature, scratch.weights);
     if (params.min_p > 0.0f) {
       for (float& weight : scratch.weights) weight = weight >= params.min_p ? weight : 0.0f;
+      total = sum_of(scratch.weights);
     }
     if (!has_top_p) return draw_from_weights(scratch.weights, uniform, scratch.sums);
-    find_nucleus(scratch.weights, params.top_p, candidates);
+    find_nucleus(scratch.weights, static_cast<double>(params.top_p) * total, scratch.search,
+                 candidates);
   }
   double total = 0.0;
   for (const Candidate& candidate : candidates) total += candidate.value;
@@ -168,17 +174,19 @@ TokenId draw_token(std::span<const float> row, const RowScan& scan, const Sampli
 
 SampledToken sample_token(std::span<float> row, const SamplingState& state,
                           SamplerScratch& scratch) {
-  RowScan scan = scan_row(row);
+  kernels::LogitsScan scan = kernels::scan_logits(row);
   if (!scan.is_valid) return {.error = "the model produced logits that are not numbers"};
   const SamplingParams& params = state.params();
-  std::span<const float> raw = row;
+  const bool is_raw = params.logprobs_mode == LogprobsMode::kRawLogprobs ||
+                      params.logprobs_mode == LogprobsMode::kRawLogits;
+  std::span<const float> reported = row;
   if (state.changes_logits()) {
-    if (params.logprobs) {
+    if (params.logprobs && is_raw) {
       scratch.raw.assign(row.begin(), row.end());
-      raw = scratch.raw;
+      reported = scratch.raw;
     }
     state.apply(row, scratch.mask);
-    scan = scan_row(row);
+    scan = kernels::scan_logits(row);
     if (!scan.is_valid) return {.error = "the request's constraints leave no token to choose"};
   }
   SampledToken out;
@@ -186,9 +194,13 @@ SampledToken sample_token(std::span<float> row, const SamplingState& state,
   if (params.temperature >= kGreedyTemperature && params.top_k != 1) {
     const double uniform = uniform_at(state.seed(), state.num_output_tokens());
     out.token = draw_token(row, scan, params, uniform, scratch);
+    if (params.logprobs && !is_raw) keep_drawn_from(row, params, scratch);
   }
   if (params.logprobs) {
-    out.logprobs = token_logprobs(raw, out.token, *params.logprobs, scratch.candidates);
+    const bool is_logits = params.logprobs_mode == LogprobsMode::kRawLogits ||
+                           params.logprobs_mode == LogprobsMode::kProcessedLogits;
+    out.logprobs = token_logprobs(reported, out.token, *params.logprobs, scratch,
+                                  is_logits ? Norm::kNone : Norm::kLogSoftmax);
   }
   return out;
 }

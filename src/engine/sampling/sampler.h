@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "engine/request.h"
-#include "engine/sampling/row_math.h"
+#include "engine/sampling/candidates.h"
 #include "engine/sampling/sampling_state.h"
+#include "kernels/logits/logits.h"
 
 namespace octavo::engine {
 
@@ -18,15 +19,19 @@ struct SamplerScratch {
   std::vector<float> weights;  // unnormalised probabilities
   std::vector<double> sums;    // of chunks of the weights
   std::vector<Candidate> candidates;
+  CandidateScratch search;
   std::vector<uint32_t> mask;
   /// Bytes per thread for a vocabulary, for the memory plan.
-  static size_t bytes(int64_t vocab_size) { return static_cast<size_t>(vocab_size) * 16; }
+  static size_t bytes(int64_t vocab_size) { return static_cast<size_t>(vocab_size) * 20; }
 };
 
-/// Logprob of `token` and of the `num_top` best (-1 = all), from raw logits. The rank of `token` is
-/// the number of logits that are not smaller. The row must be valid (scan_row).
+enum class Norm : uint8_t { kLogSoftmax, kNone };
+
+/// Logprob of `token` and of the `num_top` best (-1 = all), from a row of logits; with Norm::kNone
+/// the logits themselves. The rank of `token` is the number of logits that are not smaller. The row
+/// must be valid (kernels::scan_logits).
 TokenLogprobs token_logprobs(std::span<const float> row, TokenId token, int32_t num_top,
-                             std::vector<Candidate>& scratch);
+                             SamplerScratch& scratch, Norm norm = Norm::kLogSoftmax);
 
 struct SampledToken {
   TokenId token = -1;
@@ -42,9 +47,14 @@ struct SampledToken {
 SampledToken sample_token(std::span<float> row, const SamplingState& state,
                           SamplerScratch& scratch);
 
+/// Makes of a row what `draw_token` chose from: logits over the temperature, those that min_p,
+/// top_k and top_p drop are -inf. Uses what the draw left in `scratch`, so it comes right after it.
+void keep_drawn_from(std::span<float> row, const SamplingParams& params,
+                     const SamplerScratch& scratch);
+
 /// The draw alone, exposed for tests: `uniform` in (0, 1).
-TokenId draw_token(std::span<const float> row, const RowScan& scan, const SamplingParams& params,
-                   double uniform, SamplerScratch& scratch);
+TokenId draw_token(std::span<const float> row, const kernels::LogitsScan& scan,
+                   const SamplingParams& params, double uniform, SamplerScratch& scratch);
 
 /// Uniform in (0, 1) with 53 bits, of a seed and a position.
 double uniform_at(uint64_t seed, int32_t position);

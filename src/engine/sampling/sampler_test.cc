@@ -44,57 +44,23 @@ std::vector<TokenId> support(const std::vector<float>& row, const SamplingParams
   SamplerScratch scratch;
   std::map<TokenId, int> seen;
   for (int i = 0; i < 4000; ++i) {
-    ++seen[draw_token(row, scan_row(row), params, (i + 0.5) / 4000, scratch)];
+    ++seen[draw_token(row, kernels::scan_logits(row), params, (i + 0.5) / 4000, scratch)];
   }
   std::vector<TokenId> out;
   for (const auto& [token, count] : seen) out.push_back(token);
   return out;
 }
 
-TEST(RowMath, ScanFindsTheLowestOfEqualMaximaAtEveryLength) {
-  for (size_t size = 1; size < 70; ++size) {
-    std::vector<float> row(size, -1.0f);
-    row[size / 2] = 2.0f;
-    row[size - 1] = 2.0f;
-    const RowScan scan = scan_row(row);
-    EXPECT_EQ(scan.argmax, static_cast<TokenId>(size / 2));
-    EXPECT_EQ(scan.max, 2.0f);
-    EXPECT_TRUE(scan.is_valid);
-  }
-}
-
-TEST(RowMath, ScanRefusesWhatIsNoDistribution) {
-  for (const size_t at : {size_t{0}, size_t{20}, size_t{36}}) {
-    std::vector<float> row(37, 0.0f);
-    row[at] = std::nanf("");
-    EXPECT_FALSE(scan_row(row).is_valid);
-    row[at] = kInf;
-    EXPECT_FALSE(scan_row(row).is_valid);
-    row[at] = -kInf;
-    EXPECT_TRUE(scan_row(row).is_valid);
-  }
-  EXPECT_FALSE(scan_row(std::vector<float>(5, -kInf)).is_valid);
-}
-
-TEST(RowMath, SumOfExpAgreesWithDoublePrecision) {
-  for (const size_t size : {1u, 15u, 16u, 511u, 512u, 513u, 5000u}) {
-    const auto row = random_row(size, size, 40.0f);
-    const float max = scan_row(row).max;
-    double expected = 0.0;
-    for (const float x : row) expected += std::exp(static_cast<double>(x) - max);
-    EXPECT_NEAR(sum_of_exp(row, max) / expected, 1.0, 3e-7);
-  }
-}
-
-TEST(RowMath, LargestAgreesWithASortAlsoAmongEquals) {
+TEST(Candidates, LargestAgreesWithASortAlsoAmongEquals) {
   auto row = random_row(3, 3000);
   for (float& x : row) x = std::round(x);  // many ties
   std::vector<Candidate> all;
   for (size_t i = 0; i < row.size(); ++i) all.push_back({row[i], static_cast<TokenId>(i)});
   std::ranges::stable_sort(all, [](auto& a, auto& b) { return a.value > b.value; });
   std::vector<Candidate> found;
-  for (const int k : {0, 1, 2, 17, 500, 512, 513, 2999, 3000, 9999}) {
-    largest_of_row(row, k, found);
+  CandidateScratch scratch;
+  for (const int k : {0, 1, 2, 17, 46, 47, 48, 500, 2999, 3000, 9999}) {
+    largest_of_row(row, k, scratch, found);
     ASSERT_EQ(found.size(), std::min<size_t>(k, row.size()));
     for (size_t i = 0; i < found.size(); ++i) ASSERT_EQ(found[i].token, all[i].token) << k;
   }
@@ -106,7 +72,7 @@ TEST(Sampler, GreedyTakesTheLowestIdAmongEquals) {
 
 TEST(Sampler, TopKOfOneAndTinyTemperatureAreGreedy) {
   const auto row = random_row(5, 1000);
-  const TokenId best = scan_row(row).argmax;
+  const TokenId best = kernels::scan_logits(row).argmax;
   SamplingParams params;
   params.top_k = 1;
   EXPECT_EQ(sample(row, state_of(params)).token, best);
@@ -142,7 +108,7 @@ TEST(Sampler, NucleusOfALongTailAgreesWithAFullSort) {
     SamplingParams params;
     params.top_p = p;
     std::vector<float> weights(row.size());
-    exp_of_row(row, scan_row(row).max, 1.0f, weights);
+    kernels::exp_logits(row, kernels::scan_logits(row).max, 1.0f, weights);
     std::vector<Candidate> all;
     double total = 0.0;
     for (size_t i = 0; i < row.size(); ++i) {
@@ -154,8 +120,44 @@ TEST(Sampler, NucleusOfALongTailAgreesWithAFullSort) {
     size_t count = 0;
     while (sum < static_cast<double>(p) * total) sum += all[count++].value;
     SamplerScratch scratch;
-    draw_token(row, scan_row(row), params, 0.5, scratch);
+    draw_token(row, kernels::scan_logits(row), params, 0.5, scratch);
     EXPECT_EQ(scratch.candidates.size(), count);
+  }
+}
+
+TEST(Candidates, NucleusIsTheHeadOfASortWhateverTheShape) {
+  // Peaked, broad, flat with ties, and one that all tokens share.
+  for (const float scale : {60.0f, 12.0f, 1.0f, 0.0f}) {
+    for (const size_t size : {3u, 900u, 1024u, 5000u}) {
+      std::vector<float> row = random_row(size, size, scale);
+      if (scale == 1.0f) {
+        for (float& x : row) x = std::round(x * 8) / 8;
+      }
+      std::vector<float> weights(row.size());
+      const float max = kernels::scan_logits(row).max;
+      const double total = kernels::exp_logits(row, max, 1.0f, weights);
+      std::vector<Candidate> all;
+      for (size_t i = 0; i < row.size(); ++i) {
+        if (weights[i] > 0) all.push_back({weights[i], static_cast<TokenId>(i)});
+      }
+      std::ranges::sort(all, ranks_before);
+      for (const double p : {1e-9, 0.2, 0.5, 0.97, 1.0, 1.1}) {
+        std::vector<Candidate> expected;
+        double sum = 0;
+        for (const Candidate& candidate : all) {
+          if (sum >= p * total) break;
+          sum += candidate.value;
+          expected.push_back(candidate);
+        }
+        CandidateScratch scratch;
+        std::vector<Candidate> found;
+        find_nucleus(weights, p * total, scratch, found);
+        if (p == 1.0) continue;  // rounding may decide about the last ones; it must only end
+        std::ranges::sort(found, ranks_before);
+        ASSERT_EQ(found.size(), expected.size()) << scale << " " << size << " " << p;
+        for (size_t i = 0; i < found.size(); ++i) ASSERT_EQ(found[i].token, expected[i].token);
+      }
+    }
   }
 }
 
@@ -199,8 +201,8 @@ TEST(Sampler, LastPositionOfTheDistributionIsReachable) {
   const auto row = random_row(2, 1000);
   SamplerScratch scratch;
   SamplingParams params;
-  EXPECT_EQ(draw_token(row, scan_row(row), params, 1e-17, scratch), 0);
-  EXPECT_EQ(draw_token(row, scan_row(row), params, 1.0 - 1e-16, scratch), 999);
+  EXPECT_EQ(draw_token(row, kernels::scan_logits(row), params, 1e-17, scratch), 0);
+  EXPECT_EQ(draw_token(row, kernels::scan_logits(row), params, 1.0 - 1e-16, scratch), 999);
 }
 
 TEST(Sampler, PenaltiesApplyInTheRightOrder) {
@@ -298,6 +300,56 @@ TEST(Sampler, LogprobsOfHugeLogitsStayFinite) {
   params.logprobs = 1;
   const auto sampled = sample({3e38f, -3e38f, 1.0f}, state_of(params));
   EXPECT_EQ(sampled.logprobs->chosen.logprob, 0.0f);
+}
+
+TEST(SampleToken, BadWordsForbidTheLastTokenBehindTheOthers) {
+  SamplingParams params = greedy();
+  params.bad_words = {{2}, {3, 1}, {0, 3, 0}};
+  SamplingState state = state_of(params, {3, 3});  // the prompt does not count
+  const std::vector<float> row{1.0f, 5.0f, 9.0f, 4.0f};
+  EXPECT_EQ(sample(row, state).token, 1);  // 2 never
+  state.accept(0);
+  EXPECT_EQ(sample(row, state).token, 1);
+  state.accept(3);
+  EXPECT_EQ(sample(row, state).token, 3);                       // 1 not behind 3
+  EXPECT_EQ(sample({8.0f, 5.0f, 9.0f, 4.0f}, state).token, 3);  // 0 not behind 0, 3
+  state.accept(3);
+  EXPECT_EQ(sample({8.0f, 5.0f, 9.0f, 4.0f}, state).token, 0);  // now it is behind 3, 3
+}
+
+TEST(SampleToken, LogprobsModesReportWhatTheyAreNamedFor) {
+  SamplingParams params;
+  params.temperature = 0.5f;
+  params.top_k = 2;
+  params.logprobs = 4;
+  params.logit_bias = {{0, 3.0f}};
+  params.seed = 1;
+  const std::vector<float> row{1.0f, 2.0f, 3.0f, 0.0f};  // with the bias: 4, 2, 3, 0
+  const auto logprobs = [&](LogprobsMode mode) {
+    params.logprobs_mode = mode;
+    std::vector<float> out(row.size());
+    const SampledToken sampled = sample(row, state_of(params));
+    for (const auto& entry : sampled.logprobs->top) {
+      out[static_cast<size_t>(entry.token)] = entry.logprob;
+    }
+    return out;
+  };
+  EXPECT_EQ(logprobs(LogprobsMode::kRawLogits), row);
+  const float norm = std::log(std::exp(1.0f) + std::exp(2.0f) + std::exp(3.0f) + 1.0f);
+  const auto raw = logprobs(LogprobsMode::kRawLogprobs);
+  for (size_t i = 0; i < row.size(); ++i) EXPECT_NEAR(raw[i], row[i] - norm, 1e-5);
+  EXPECT_THAT(logprobs(LogprobsMode::kProcessedLogits), ElementsAre(8.0f, -kInf, 6.0f, -kInf));
+  const float processed_norm = std::log(std::exp(8.0f) + std::exp(6.0f));
+  const auto processed = logprobs(LogprobsMode::kProcessedLogprobs);
+  EXPECT_NEAR(processed[0], 8.0f - processed_norm, 1e-5);
+  EXPECT_NEAR(processed[2], 6.0f - processed_norm, 1e-5);
+  EXPECT_EQ(processed[1], -kInf);
+  params.top_k = 0;  // without truncation, and with min_p alone
+  EXPECT_THAT(logprobs(LogprobsMode::kProcessedLogits), ElementsAre(8.0f, 4.0f, 6.0f, 0.0f));
+  params.min_p = 0.1f;
+  EXPECT_THAT(logprobs(LogprobsMode::kProcessedLogits), ElementsAre(8.0f, -kInf, 6.0f, -kInf));
+  params.temperature = 0.0f;  // greedy: no temperature, no truncation
+  EXPECT_THAT(logprobs(LogprobsMode::kProcessedLogits), ElementsAre(4.0f, 2.0f, 3.0f, 0.0f));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ SamplingState::SamplingState(SamplingParams params, std::span<const TokenId> pro
   end_tokens_ = params_.stop_token_ids;
   if (eos_token_id >= 0) end_tokens_.push_back(eos_token_id);
   std::ranges::sort(params_.allowed_token_ids);
+  for (const auto& word : params_.bad_words) look_back_ = std::max(look_back_, word.size() - 1);
   if (!has_penalties()) return;
   for (const TokenId token : prompt) {
     if (count_index_.try_emplace(token, counts_.size()).second) counts_.push_back({token, 0});
@@ -28,7 +29,8 @@ bool SamplingState::has_penalties() const {
 
 bool SamplingState::changes_logits() const {
   return !params_.allowed_token_ids.empty() || constraint_ != nullptr ||
-         num_output_tokens_ < params_.min_tokens || !params_.logit_bias.empty() || has_penalties();
+         !params_.bad_words.empty() || num_output_tokens_ < params_.min_tokens ||
+         !params_.logit_bias.empty() || has_penalties();
 }
 
 void SamplingState::apply(std::span<float> row, std::vector<uint32_t>& mask_scratch) const {
@@ -43,6 +45,7 @@ void SamplingState::apply(std::span<float> row, std::vector<uint32_t>& mask_scra
       if ((mask_scratch[i / 32] >> (i % 32) & 1) == 0) row[i] = kForbidden;
     }
   }
+  apply_bad_words(row);
   if (num_output_tokens_ < params_.min_tokens) {
     for (const TokenId token : end_tokens_) {
       if (is_inside(token)) row[token] = kForbidden;
@@ -66,6 +69,19 @@ void SamplingState::apply_allowed(std::span<float> row) const {
   std::fill(row.begin() + next, row.end(), kForbidden);
 }
 
+void SamplingState::apply_bad_words(std::span<float> row) const {
+  for (const auto& word : params_.bad_words) {
+    const size_t num_before = word.size() - 1;
+    if (num_before > tail_.size()) continue;
+    const TokenId last = word.back();
+    if (last < 0 || static_cast<size_t>(last) >= row.size()) continue;
+    if (std::equal(word.begin(), word.end() - 1,
+                   tail_.end() - static_cast<ptrdiff_t>(num_before))) {
+      row[static_cast<size_t>(last)] = kForbidden;
+    }
+  }
+}
+
 void SamplingState::apply_penalties(std::span<float> row) const {
   for (const auto& [token, in_output] : counts_) {
     if (token < 0 || static_cast<size_t>(token) >= row.size()) continue;
@@ -79,6 +95,10 @@ void SamplingState::apply_penalties(std::span<float> row) const {
 void SamplingState::accept(TokenId token) {
   ++num_output_tokens_;
   if (constraint_) constraint_->accept(token);
+  if (look_back_ > 0) {
+    if (tail_.size() == look_back_) tail_.erase(tail_.begin());
+    tail_.push_back(token);
+  }
   if (!has_penalties()) return;
   const auto [it, is_new] = count_index_.try_emplace(token, counts_.size());
   if (is_new) counts_.push_back({token, 0});

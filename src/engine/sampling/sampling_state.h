@@ -23,7 +23,8 @@ class SamplingState {
   /// Whether logits are changed before a token is chosen (masks, bias, penalties).
   bool changes_logits() const;
 
-  /// Applies, in vLLM's order: allowed tokens, constraint, minimum length, bias, penalties.
+  /// Applies, in vLLM's order: allowed tokens, constraint, bad words, minimum length, bias,
+  /// penalties.
   void apply(std::span<float> row, std::vector<uint32_t>& mask_scratch) const;
 
   /// A token was chosen.
@@ -36,6 +37,7 @@ class SamplingState {
   };
   bool has_penalties() const;
   void apply_allowed(std::span<float> row) const;
+  void apply_bad_words(std::span<float> row) const;
   void apply_penalties(std::span<float> row) const;
 
   SamplingParams params_;
@@ -43,6 +45,9 @@ class SamplingState {
   uint64_t seed_;
   std::shared_ptr<TokenConstraint> constraint_;
   int32_t num_output_tokens_ = 0;
+  // The newest output tokens, as many as the longest of the bad words can look back.
+  size_t look_back_ = 0;
+  std::vector<TokenId> tail_;
   // Distinct tokens of prompt and output, in order of first occurrence; kept only for penalties.
   std::vector<TokenCount> counts_;
   std::unordered_map<TokenId, size_t> count_index_;

@@ -11,8 +11,8 @@ struct Finish {
   StopReason stop_reason;
 };
 
-/// Whether the token just appended ends the sequence. The order of the checks is that of
-/// contract/scheduler.md section 7: EOS, stop ids, length. min_tokens needs no check: until then
+/// Whether the token just appended ends the sequence. The order of the checks is
+/// vLLM's: EOS, stop ids, length. min_tokens needs no check: until then
 /// the logits of all end tokens are masked.
 std::optional<Finish> check_finish(const Sequence& sequence, int64_t max_model_len);
 

@@ -111,10 +111,14 @@ bool Scheduler::allocate_or_preempt(Sequence& sequence, int32_t num_new, size_t&
 void Scheduler::take_back(const Sequence& sequence, Budget& budget, StepBatch& batch) {
   const auto it = std::ranges::find(batch.sequences, sequence.id, &ScheduledSequence::id);
   if (it == batch.sequences.end()) return;
-  sequences_.at(sequence.id)->num_computed_tokens = it->num_computed_tokens;
+  Sequence& taken = *sequences_.at(sequence.id);
+  taken.num_computed_tokens = it->num_computed_tokens;
+  --taken.num_inflight_steps;
   budget.num_tokens += it->num_tokens;
   batch.num_tokens -= it->num_tokens;
   batch.sequences.erase(it);
+  std::erase_if(batch.block_updates,
+                [&](const BlockUpdate& update) { return update.id == sequence.id; });
 }
 
 void Scheduler::preempt(size_t index) {
@@ -140,9 +144,11 @@ void Scheduler::grant(Sequence& sequence, int32_t num_new, int32_t num_old_block
   scheduled.num_computed_tokens = sequence.num_computed_tokens;
   scheduled.num_tokens = num_new;
   scheduled.samples = sequence.num_computed_tokens + num_new == sequence.num_tokens();
-  scheduled.first_block = static_cast<int32_t>(batch.block_ids.size());
-  scheduled.num_blocks = static_cast<int32_t>(blocks.size()) - num_old_blocks;
-  scheduled.replaces_blocks = num_old_blocks == 0;
+  batch.block_updates.push_back({.id = sequence.id,
+                                 .group = sequence.block_table.group,
+                                 .first_block = static_cast<int32_t>(batch.block_ids.size()),
+                                 .num_blocks = static_cast<int32_t>(blocks.size()) - num_old_blocks,
+                                 .replaces = num_old_blocks == 0});
   batch.block_ids.insert(batch.block_ids.end(), blocks.begin() + num_old_blocks, blocks.end());
   batch.num_tokens += num_new;
   budget.num_tokens -= num_new;
@@ -150,6 +156,7 @@ void Scheduler::grant(Sequence& sequence, int32_t num_new, int32_t num_old_block
     budget.num_prompt_logprob_rows -= num_new - (scheduled.samples ? 1 : 0);
   }
   sequence.num_computed_tokens += num_new;
+  ++sequence.num_inflight_steps;
 }
 
 Sequence* Scheduler::next_candidate() const {
@@ -190,6 +197,8 @@ int32_t Scheduler::num_watermark_blocks() const {
 }
 
 bool Scheduler::try_admit(Sequence& sequence, double now_s, Budget& budget, StepBatch& batch) {
+  // Preempted with a step in flight that may yet bring it a token: what it has to run is not known.
+  if (sequence.num_inflight_steps > 0) return false;
   std::span<const BlockId> hit;
   const bool reads_cache = kv_cache_.enable_prefix_caching() && sequence.reads_prefix_cache();
   if (reads_cache) hit = kv_cache_.find_prefix(sequence.block_hashes, sequence.num_tokens());
@@ -225,8 +234,8 @@ bool Scheduler::try_admit(Sequence& sequence, double now_s, Budget& budget, Step
   }
   if (!sequence.known_to_runner) {
     sequence.known_to_runner = true;
-    batch.added.push_back(
-        {sequence.id, sequence.tokens, sequence.sampling, sequence.eos_token_id, sequence.seed});
+    batch.added.push_back({sequence.id, sequence.tokens, sequence.sampling, sequence.eos_token_id,
+                           sequence.seed, sequence.adapter_index, sequence.task});
   }
   grant(sequence, num_new, 0, budget, batch);
   return true;
@@ -276,10 +285,11 @@ void Scheduler::update(const StepBatch& batch, RunnerOutput& results,
   bool any_ended = false;
   for (size_t i = 0; i < batch.sequences.size(); ++i) {
     RunnerResult& result = results.results[i];
-    if (result.token_ids.empty() && result.pooled.empty() && result.error.empty()) continue;
     const auto it = sequences_.find(batch.sequences[i].id);
     if (it == sequences_.end()) continue;  // aborted while the model ran
     Sequence& sequence = *it->second;
+    --sequence.num_inflight_steps;
+    if (result.token_ids.empty() && result.pooled.empty() && result.error.empty()) continue;
     SequenceOutput& output = outputs.emplace_back(make_output(sequence));
     output.logprobs = std::move(result.logprobs);
     output.prompt_logprobs = std::move(result.prompt_logprobs);
@@ -303,8 +313,11 @@ void Scheduler::update(const StepBatch& batch, RunnerOutput& results,
     }
     if (ended) {
       any_ended = true;
-      sequence.state = SequenceState::kFinished;
-      std::ranges::replace(running_, &sequence, static_cast<Sequence*>(nullptr));
+      if (sequence.state == SequenceState::kRunning) {
+        std::ranges::replace(running_, &sequence, static_cast<Sequence*>(nullptr));
+      } else {
+        leave_queue(sequence);  // preempted while the step was in flight
+      }
       remove(sequence);
     }
   }

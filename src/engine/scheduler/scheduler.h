@@ -35,7 +35,7 @@ struct SchedulerOptions {
 /// Who is scheduled while the engine is paused.
 enum class PauseMode : uint8_t { kNone, kNoAdmission, kAll };
 
-/// Chooses what each step runs (contract/scheduler.md sections 2 to 7): running sequences first, in
+/// Chooses what each step runs, as vLLM's V1 scheduler: running sequences first, in
 /// order of admission, then new ones while budget, seats and blocks last. Single-threaded.
 class Scheduler {
  public:
@@ -53,8 +53,11 @@ class Scheduler {
   std::vector<RequestId> unfinished_ids() const;
 
   /// Fills `batch` with the next step. `num_computed_tokens` of what is scheduled advances now.
+  /// Steps whose update is still to come may be in flight: a sequence whose next token they will
+  /// bring has nothing to run until then, one in the middle of its prompt has.
   void schedule(double now_s, StepBatch& batch);
-  /// Applies what the runner made of `batch`: appends tokens, ends sequences, appends outputs.
+  /// Applies, in the order of schedule, what the runner made of `batch`: appends tokens, ends
+  /// sequences, appends outputs.
   void update(const StepBatch& batch, RunnerOutput& results, std::vector<SequenceOutput>& outputs);
 
   /// Takes all running sequences off their blocks; they will be recomputed.

@@ -214,7 +214,7 @@ TEST(Scheduler, ResumedSequenceReusesItsCachedBlocksAndRecomputesOutput) {
   bench.step();  // 9 prompt + 2 output tokens, 10 computed
   bench.scheduler.preempt_all();
   EXPECT_THAT(bench.schedule(), ElementsAre(Pair(1, 3)));  // 11 tokens, 2 blocks hit
-  EXPECT_TRUE(bench.batch.sequences[0].replaces_blocks);
+  EXPECT_TRUE(bench.batch.block_updates[0].replaces);
   EXPECT_TRUE(bench.batch.sequences[0].samples);
   EXPECT_THAT(bench.batch.added, IsEmpty());
   const SequenceOutput output = bench.update().at(0);

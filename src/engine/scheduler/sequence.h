@@ -28,10 +28,13 @@ enum class SequenceState : uint8_t {
 struct Sequence {
   RequestId id;
   SequenceState state = SequenceState::kWaiting;
+  Task task = Task::kGenerate;
   SamplingParams sampling;
   TokenId eos_token_id = -1;
   uint64_t seed = 0;
   int64_t priority = 0;
+  std::string tenant;          // for a waiting order that shares out among tenants
+  int32_t adapter_index = -1;  // -1 = the base model
   double arrival_wall_s = 0.0;
   double queued_s = 0.0;
   std::optional<double> deadline_s;
@@ -48,6 +51,7 @@ struct Sequence {
   int32_t num_cached_tokens = 0;   // of the first admission
   int32_t num_preemptions = 0;
   bool known_to_runner = false;
+  int32_t num_inflight_steps = 0;  // submitted with this sequence in them and not collected
 
   // Links of the waiting queue that holds the sequence, if any.
   Sequence* previous = nullptr;

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "engine/engine_core.h"
 #include "engine/runner/decoder_runner.h"
+#include "engine/testing/deferred_runner.h"
 #include "engine/testing/fake_model.h"
 
 namespace octavo::engine::testing {
@@ -57,6 +58,7 @@ struct HarnessOptions {
   bool enable_prefix_caching = true;
   bool enable_chunked_prefill = true;
   int num_threads = 1;
+  int num_inflight_steps = 1;
   config::EngineConfig config = {};
 };
 
@@ -76,15 +78,22 @@ struct Harness {
     info.enable_chunked_prefill = options.enable_chunked_prefill;
     info.prefix_caching_hash_algo = "sha256_cbor";
     info.vocab_size = FakeModel::kVocabSize;
-    auto runner = DecoderRunner::create(
-        RunnerOptions{options.block_size, options.max_num_batched_tokens,
-                      options.max_num_seqs + kMaxPromptLogprobRows},
-        std::move(owned), std::make_unique<device::ThreadPool>(options.num_threads),
-        std::make_unique<device::Workspace>());
+    std::unique_ptr<ModelRunner> runner =
+        DecoderRunner::create(RunnerOptions{options.block_size, options.max_num_batched_tokens,
+                                            options.max_num_seqs + kMaxPromptLogprobRows},
+                              std::move(owned),
+                              std::make_unique<device::ThreadPool>(options.num_threads),
+                              std::make_unique<device::Workspace>())
+            .value();
+    if (options.num_inflight_steps > 1) {
+      auto owner = std::make_unique<DeferredRunner>(std::move(runner), options.num_inflight_steps);
+      deferred = owner.get();
+      runner = std::move(owner);
+    }
     config::EngineConfig config = options.config;
     if (!config.model.user_specified_seed) config.model.seed = 7;
     config.model.user_specified_seed = true;
-    engine = std::make_unique<EngineCore>(config, info, std::move(runner).value(), clock, sink);
+    engine = std::make_unique<EngineCore>(config, info, std::move(runner), clock, sink);
   }
 
   Status add(AddRequest request) { return engine->submit(std::move(request)); }
@@ -110,6 +119,7 @@ struct Harness {
   ManualClock clock;
   CollectingSink sink;
   FakeModel* model = nullptr;
+  DeferredRunner* deferred = nullptr;  // with several steps in flight
   std::unique_ptr<EngineCore> engine;
 };
 

@@ -93,6 +93,7 @@ class Plan {
   Plan(const AttentionBatch& batch, const AttentionParams& params, const KvLayer& layer)
       : batch_(batch),
         window_(params.sliding_window),
+        bidirectional_(params.mask == MaskKind::kBidirectional),
         num_kv_heads_(layer.num_kv_heads),
         tile_queries_(queries_per_tile(params.num_heads / layer.num_kv_heads)) {
     for (int64_t s = 0; s < batch.num_seqs; ++s) {
@@ -143,6 +144,14 @@ class Plan {
     return std::max<int64_t>(batch_.seq_lens[s] - queries_of(s) - window_ + 1, 0);
   }
 
+  /// Last key that the tile's last query sees.
+  int64_t last_key(const AttentionTile& tile) const {
+    const int64_t last_query = tile.position + tile.num_queries - 1;
+    if (!bidirectional_) return last_query;
+    const int64_t last = tile.num_keys - 1;
+    return window_ > 0 ? std::min(last_query + window_ - 1, last) : last;
+  }
+
   Job job(int64_t s, int64_t local) const {
     const int64_t first_query = local / num_kv_heads_ * tile_queries_;
     Job job;
@@ -154,12 +163,14 @@ class Plan {
     job.tile.num_queries = std::min(queries_of(s) - first_query, tile_queries_);
     const int64_t first = window_ > 0 ? std::max<int64_t>(job.tile.position - window_ + 1, 0) : 0;
     job.chunk_begin = first / kAttentionChunk;
-    job.chunk_end = (job.tile.position + job.tile.num_queries - 1) / kAttentionChunk + 1;
+    job.tile.num_keys = batch_.seq_lens[s];
+    job.chunk_end = last_key(job.tile) / kAttentionChunk + 1;
     return job;
   }
 
   const AttentionBatch& batch_;
   int64_t window_;
+  bool bidirectional_;
   int64_t num_kv_heads_;
   int64_t tile_queries_;
   int64_t num_query_tiles_ = 0;
@@ -223,10 +234,13 @@ void run_split(const KernelContext& ctx, const AttentionKernels& kernels, const 
 
 }  // namespace
 
+const AttentionKernels& attention_kernels_of(device::DType dtype) {
+  return pick(kAttention)[static_cast<size_t>(dtype)];
+}
+
 void attention(const KernelContext& ctx, float* out, int64_t out_stride, const float* q,
                int64_t q_stride, const KvLayer& layer, const AttentionBatch& batch,
                const AttentionParams& params) {
-  CHECK(params.mask == MaskKind::kCausal);
   CHECK_EQ(layer.head_dim % 2, 0);
   CHECK_EQ(batch.block_size % kPageTokens, 0);
   CHECK_EQ(params.num_heads % layer.num_kv_heads, 0);
@@ -240,12 +254,13 @@ void attention(const KernelContext& ctx, float* out, int64_t out_stride, const f
   call.scale = params.scale;
   call.softcap = params.softcap;
   call.sliding_window = params.sliding_window;
+  call.bidirectional = params.mask == MaskKind::kBidirectional;
   call.q = q;
   call.q_stride = q_stride;
   call.out = out;
   call.out_stride = out_stride;
 
-  const AttentionKernels& kernels = pick(kAttention)[static_cast<size_t>(layer.dtype)];
+  const AttentionKernels& kernels = attention_kernels_of(layer.dtype);
   const Plan plan(batch, params, layer);
   const int num_threads = ctx.pool.num_threads();
   // A task of the split form has one query: its parts stay small.

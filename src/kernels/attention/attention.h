@@ -44,10 +44,10 @@ struct AttentionBatch {
   int64_t block_size = 16;
 };
 
-/// Which keys a query may see beside its window.
+/// Which keys a query may see.
 enum class MaskKind {
-  kCausal,         // those up to its own position
-  kBidirectional,  // all of the sequence: encoders; no kernel has it yet
+  kCausal,         // those up to its own position, the last `sliding_window` of them
+  kBidirectional,  // all of the sequence, or those less than `sliding_window` away (encoders)
 };
 
 struct AttentionParams {
@@ -58,16 +58,42 @@ struct AttentionParams {
   MaskKind mask = MaskKind::kCausal;
 };
 
-/// Attention (causal: CHECKed) that reads K and V only from the cache, also for tokens of the same
+/// Attention that reads K and V only from the cache, also for tokens of the same
 /// step (all of a layer's K and V are written first). Query row r of sequence s stands at absolute
 /// position seq_len - num_queries + r. Sums run over fixed ranges of absolute key position
-/// (kAttentionChunk), merged in order, in prefill and decode alike: promise P1.
+/// (kAttentionChunk), merged in order, in prefill and decode alike: promise P1. A bidirectional
+/// mask needs the keys of all the sequence in the cache: its queries may come in pieces, its keys
+/// not.
 ///   out, q  [num_tokens, num_heads, head_dim] f32, rows `out_stride` / `q_stride` apart
 void attention(const KernelContext& ctx, float* out, int64_t out_stride, const float* q,
                int64_t q_stride, const KvLayer& layer, const AttentionBatch& batch,
                const AttentionParams& params);
 
 inline constexpr int64_t kAttentionChunk = 256;
+
+/// Whole sequences that have no cache: the step's own tokens are all the keys there are.
+struct AttentionRows {
+  int64_t num_seqs = 0;
+  const int32_t* query_start_loc = nullptr;  // [num_seqs + 1] rows of q, k and v of each sequence
+  device::DType kv_dtype = device::DType::kBF16;  // K and V are rounded to it, as a cache would
+  int64_t num_kv_heads = 0;
+  int64_t head_dim = 0;
+};
+
+/// Attention without KV cache (encoders, pooling), straight from activations: K and V of the step
+/// pass through pages in the workspace and then the same kernels, so a sequence gives the bits that
+/// a cache of `kv_dtype` would give.
+///   out, q  [num_tokens, num_heads, head_dim],  k, v  [num_tokens, num_kv_heads, head_dim], f32,
+///   rows `out_stride`, `q_stride`, `kv_stride` apart
+void attention_without_cache(const KernelContext& ctx, float* out, int64_t out_stride,
+                             const float* q, int64_t q_stride, const float* k, const float* v,
+                             int64_t kv_stride, const AttentionRows& rows,
+                             const AttentionParams& params);
+
+/// Scratch of `attention_without_cache`, bytes, for steps of at most `num_tokens` tokens in at most
+/// `rows.num_seqs` sequences.
+size_t attention_without_cache_workspace_bytes(const AttentionRows& rows, int64_t num_tokens,
+                                               int64_t num_heads, int num_threads);
 
 /// Scratch that `attention` takes from the workspace, bytes, for steps of at most `num_tokens`
 /// tokens and sequences of at most `max_model_len` keys on a pool of `num_threads`.

@@ -1,6 +1,6 @@
 #include "kernels/simd/simd_avx512.h"
 //
-#include "kernels/attention/attention_impl.h"
+#include "kernels/attention/kv_write_impl.h"
 
 namespace octavo::kernels::avx512 {
 const AttentionKernels kAttention[3] = {attention_kernels<SimdAvx512, KvF32>(),

@@ -132,12 +132,24 @@ inline __attribute__((always_inline)) int first_key(const AttentionCall& call, i
   return clamp_to_chunk(position - call.sliding_window + 1 - key_begin);
 }
 
+/// First key behind those that the query at `position` sees, relative to the chunk.
+inline __attribute__((always_inline)) int end_key(const AttentionCall& call,
+                                                  const AttentionTile& tile, int64_t position,
+                                                  int64_t key_begin) {
+  if (!call.bidirectional) return clamp_to_chunk(position + 1 - key_begin);
+  int64_t end = tile.num_keys;
+  if (call.sliding_window > 0 && position + call.sliding_window < end) {
+    end = position + call.sliding_window;
+  }
+  return clamp_to_chunk(end - key_begin);
+}
+
 inline __attribute__((always_inline)) ChunkView view_chunk(const AttentionCall& call,
                                                            const AttentionTile& tile,
                                                            int64_t chunk) {
   ChunkView view;
   view.key_begin = chunk * kAttentionChunkKeys;
-  view.key_end = clamp_to_chunk(tile.position + tile.num_queries - view.key_begin);
+  view.key_end = end_key(call, tile, tile.position + tile.num_queries - 1, view.key_begin);
   view.page_begin = first_key(call, tile.position, view.key_begin) / 16;
   view.page_end = (view.key_end + 15) / 16;
   for (int i = view.page_begin; i < view.page_end; ++i) {
@@ -204,11 +216,12 @@ __attribute__((always_inline)) inline typename S::F cap_score(typename S::F scor
 
 /// Turns one row's scores into weights: finds m, writes exp2(score - m), sums them.
 template <class S, class T>
-void softmax_row(const AttentionCall& call, const ChunkView& view, int64_t position, float* scores,
-                 [[maybe_unused]] std::byte* weights, float* m, float* l) {
+void softmax_row(const AttentionCall& call, const AttentionTile& tile, const ChunkView& view,
+                 int64_t position, float* scores, [[maybe_unused]] std::byte* weights, float* m,
+                 float* l) {
   using F = typename S::F;
   const int begin = first_key(call, position, view.key_begin);
-  const int end = clamp_to_chunk(position + 1 - view.key_begin);
+  const int end = end_key(call, tile, position, view.key_begin);
   F largest = S::set1(-__builtin_inff());
   for (int p = view.page_begin; p < view.page_end; ++p) {
     F s = S::load(scores + 16 * p);
@@ -246,7 +259,6 @@ template <class S, class T, int MR, int ND>
 void value_tile(const AttentionCall& call, const std::byte* weights, size_t weight_stride,
                 const ChunkView& view, int64_t dim, int lanes, float* o) {
   using F = typename S::F;
-  using I = typename S::I;
   constexpr int kVectors = 16 / T::kParts;  // of tokens in a page
   constexpr auto kBytes = static_cast<size_t>(kElementBytes<S, T>);
   const int64_t o_stride = attention_row_floats(call.head_dim);
@@ -257,25 +269,34 @@ void value_tile(const AttentionCall& call, const std::byte* weights, size_t weig
 #pragma GCC unroll 8
     for (int n = 0; n < ND; ++n) sum[m][n] = S::zero();
   }
-  const int end = (view.key_end + T::kParts - 1) / T::kParts;
-  const bool half_pair = T::kParts == 2 && view.key_end % 2 != 0;
+  // When the last pair holds one key only, its other half may be anything, NaN too.
+  const int end = view.key_end / T::kParts;
+  const auto vector_at = [&](int p, int t) __attribute__((always_inline)) {
+    return view.pages[p] + call.v_offset + 4 * dim + static_cast<size_t>(t) * v_stride;
+  };
+  const auto weights_at = [&](int p, int t) __attribute__((always_inline)) {
+    return weights + kBytes * static_cast<size_t>(16 * p + T::kParts * t);
+  };
+  const auto load = [&](const std::byte* v, int n) __attribute__((always_inline)) {
+    return n == ND - 1 && lanes < 16 ? S::iload_n(v + 64 * n, lanes) : S::iload(v + 64 * n);
+  };
   for (int p = view.page_begin; p < view.page_end; ++p) {
-    const std::byte* v = view.pages[p] + call.v_offset + 4 * dim;
-    const std::byte* w = weights + kBytes * 16 * static_cast<size_t>(p);
+    const std::byte* v = vector_at(p, 0);
+    const std::byte* w = weights_at(p, 0);
     const int vectors = end - p * kVectors < kVectors ? end - p * kVectors : kVectors;
-    for (int t = 0; t < vectors; ++t, v += v_stride) {
-      // When the last pair holds one key only, its other half may be anything, NaN too.
-      const I mask = S::iset1(half_pair && p * kVectors + t == end - 1 ? 0xffff : -1);
+    for (int t = 0; t < vectors; ++t, v += v_stride, w += kBytes * T::kParts) {
       multiply<S, T, MR, ND>(
-          sum,
-          [&](int n) __attribute__((always_inline)) {
-            const std::byte* const at = v + 64 * n;
-            const I x = n == ND - 1 && lanes < 16 ? S::iload_n(at, lanes) : S::iload(at);
-            return T::kParts == 2 ? S::iand(x, mask) : x;
-          },
-          w, weight_stride);
-      w += kBytes * T::kParts;
+          sum, [&](int n) __attribute__((always_inline)) { return load(v, n); }, w, weight_stride);
     }
+  }
+  if (T::kParts == 2 && view.key_end % 2 != 0) {
+    const int p = view.page_end - 1;
+    const int t = end - p * kVectors;
+    const std::byte* const v = vector_at(p, t);
+    multiply<S, T, MR, ND>(
+        sum,
+        [&](int n) __attribute__((always_inline)) { return S::iand(load(v, n), S::iset1(0xffff)); },
+        weights_at(p, t), weight_stride);
   }
 #pragma GCC unroll 8
   for (int m = 0; m < MR; ++m) {
@@ -326,9 +347,10 @@ void run_chunk(const AttentionCall& call, const AttentionTile& tile, int64_t chu
   }
 
   for (int64_t row = 0; row < num_rows; ++row) {
-    softmax_row<S, T>(
-        call, view, tile.position + row / call.group, scratch.scores + row * kAttentionChunkKeys,
-        scratch.weights + row * kAttentionChunkKeys * 2, result.m + row, result.l + row);
+    softmax_row<S, T>(call, tile, view, tile.position + row / call.group,
+                      scratch.scores + row * kAttentionChunkKeys,
+                      scratch.weights + row * kAttentionChunkKeys * 2, result.m + row,
+                      result.l + row);
   }
 
   const std::byte* const weights =
@@ -401,11 +423,6 @@ void finish_rows(const AttentionCall& call, const AttentionTile& tile,
       }
     }
   }
-}
-
-template <class S, class T>
-constexpr AttentionKernels attention_kernels() {
-  return {load_queries<S, T>, run_chunk<S, T>, merge_states<S>, finish_rows<S>};
 }
 
 }  // namespace

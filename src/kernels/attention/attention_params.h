@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "device/dtype.h"
+
 // What attention.cc hands to the variants: plain data, safe to include where ISA flags are set.
 
 namespace octavo::kernels {
@@ -18,6 +20,7 @@ struct AttentionCall {
   float scale = 1.0f;
   float softcap = 0.0f;
   int64_t sliding_window = 0;
+  bool bidirectional = false;
   const float* q = nullptr;
   int64_t q_stride = 0;
   float* out = nullptr;
@@ -33,6 +36,7 @@ struct AttentionTile {
   int64_t token = 0;     // row of q and out of the first query
   int64_t position = 0;  // absolute position of the first query
   int64_t num_queries = 0;
+  int64_t num_keys = 0;  // of the sequence
 };
 
 /// Running softmax of a tile's rows: largest score (in units of log2 e), sum of exponentials,
@@ -67,7 +71,13 @@ struct AttentionKernels {
                 const AttentionState& chunk);
   /// out = o / l.
   void (*finish)(const AttentionCall&, const AttentionTile&, const AttentionState& state);
+  /// K and V of one token and head into place `offset` of their page.
+  void (*write_token)(std::byte* k_page, std::byte* v_page, int64_t offset, const float* k,
+                      const float* v, int64_t head_dim);
 };
+
+/// The chosen variant, of a cache of `dtype`.
+const AttentionKernels& attention_kernels_of(device::DType dtype);
 
 /// Index order: DType's (f32, f16, bf16).
 namespace generic {

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "kernels/dispatch.h"
+#include "kernels/linear/linear_call.h"
 #include "kernels/linear/linear_params.h"
 #include "kernels/variants.h"
 
@@ -18,31 +19,113 @@ constexpr auto kLinear = std::to_array<Variant<const LinearKernels*>>({
     {Isa::kGeneric, &generic::kLinear},
 });
 
-/// Below so many bytes of packed weight times rows a fork costs more than it saves (about 1 us).
-constexpr int64_t kForkBytes = 24 << 10;
+static_assert(kPanelRows == kRowAlignment);
+
 /// Elements of x from which preparing the rows is shared out.
 constexpr int64_t kForkElements = 16 << 10;
-/// Rows whose activations stay in L2 while all panels of a task pass by: 128 rows of 4,096 bf16 are
-/// 1 MiB.
-constexpr int64_t kRowChunk = 128;
+constexpr size_t kRowChunkBytes = size_t{256} << 10;
+constexpr int64_t kMaxRowChunk = 512;
 
-/// Bytes of one prepared row of x; 0 when x is read as it is.
-size_t prepared_row_bytes(WeightFormat format, Arithmetic arithmetic, int64_t num_cols,
-                          int bf16_bytes) {
-  if (arithmetic == Arithmetic::kF32) return 0;
+/// Shares the output out in tasks of some rows by some panels.
+void run_shared(const KernelContext& ctx, LinearRun run, const LinearCall& call,
+                int64_t num_tokens) {
+  const int64_t num_panels = (call.num_rows + kPanelRows - 1) / kPanelRows;
+  const int64_t work = num_panels * static_cast<int64_t>(call.panel_bytes) * num_tokens;
+  const int64_t num_threads = ctx.pool.num_threads();
+  const int64_t chunk_rows = rows_of_task(call.x_row_bytes);
+  if (num_threads == 1 || work < kForkBytes) {
+    for (int64_t row = 0; row < num_tokens; row += chunk_rows) {
+      run(call, {row, std::min(row + chunk_rows, num_tokens), 0, num_panels, 0});
+    }
+    return;
+  }
+  const int64_t row_chunks = (num_tokens + chunk_rows - 1) / chunk_rows;
+  const int64_t wanted =
+      std::max<int64_t>(tasks_per_thread(num_tokens) * num_threads / row_chunks, 1);
+  const int64_t unit = num_tokens == 1 ? 2 : 6;  // a multiple of every tile's width
+  int64_t panels = (num_panels + wanted - 1) / wanted;
+  panels = (panels + unit - 1) / unit * unit;
+  const int64_t panel_chunks = (num_panels + panels - 1) / panels;
+  ctx.pool.parallel_for(row_chunks * panel_chunks, 1, [&](int64_t begin, int64_t end, int thread) {
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t chunk = task / panel_chunks;
+      const int64_t panel = task % panel_chunks * panels;
+      run(call, {num_tokens * chunk / row_chunks, num_tokens * (chunk + 1) / row_chunks, panel,
+                 std::min(panel + panels, num_panels), thread});
+    }
+  });
+}
+
+/// The product of x as the call holds it.
+void multiply(const KernelContext& ctx, LinearCall call, int64_t num_tokens,
+              const PackedMatrix& weight) {
+  const size_t mark = ctx.workspace.mark();
+  call.scratch_bytes = linear_scratch_bytes(weight, num_tokens);
+  if (call.scratch_bytes > 0) {
+    call.scratch =
+        ctx.workspace.take(call.scratch_bytes * static_cast<size_t>(ctx.pool.num_threads()));
+  }
+  run_shared(ctx, run_of(current_linear_kernels(), weight), call, num_tokens);
+  ctx.workspace.reset(mark);
+}
+
+}  // namespace
+
+const LinearKernels& current_linear_kernels() { return *pick(kLinear); }
+
+LinearRun run_of(const LinearKernels& kernels, const PackedMatrix& weight) {
+  const auto index = static_cast<size_t>(weight.format());
+  return weight.arithmetic() == Arithmetic::kNative ? kernels.native[index] : kernels.f32[index];
+}
+
+LinearPrepare prepare_of(const LinearKernels& kernels, const PackedMatrix& weight) {
+  if (weight.arithmetic() != Arithmetic::kNative) return nullptr;
+  return kernels.prepare[static_cast<size_t>(weight.format())];
+}
+
+size_t prepared_bytes(const PackedMatrix& weight, int64_t num_cols) {
   const auto cols = static_cast<size_t>(num_cols);
-  switch (format) {
+  if (weight.arithmetic() == Arithmetic::kF32) return cols * sizeof(float);
+  switch (weight.format()) {
     case WeightFormat::kF32:
-      return 0;
     case WeightFormat::kF16:
       return cols * sizeof(float);
     case WeightFormat::kBF16:
-      return (cols + 1) / 2 * 2 * static_cast<size_t>(bf16_bytes);
+      return (cols + 1) / 2 * 2 * static_cast<size_t>(current_linear_kernels().bf16_bytes);
     case WeightFormat::kQ6_K:
       return cols / kQuantBlock * sizeof(HalvesActivationBlock);
     default:
       return cols / kQuantBlock * sizeof(ActivationBlock);
   }
+}
+
+size_t prepared_row_bytes(const PackedMatrix& weight) {
+  return prepared_bytes(weight, weight.num_cols());
+}
+
+LinearCall call_of(const PackedMatrix& weight, int64_t first_row, int64_t num_rows) {
+  CHECK_EQ(first_row % kPanelRows, 0);
+  CHECK(first_row >= 0 && num_rows >= 0 && first_row + num_rows <= weight.num_rows());
+  const int64_t num_panels = (weight.num_rows() + kPanelRows - 1) / kPanelRows;
+  LinearCall call;
+  call.panel_bytes = weight.size_bytes() / static_cast<size_t>(std::max<int64_t>(num_panels, 1));
+  call.weight = weight.data() + static_cast<size_t>(first_row / kPanelRows) * call.panel_bytes;
+  call.num_rows = num_rows;
+  call.num_cols = weight.num_cols();
+  return call;
+}
+
+size_t linear_scratch_bytes(const PackedMatrix& weight, int64_t num_tokens) {
+  const bool unpacks =
+      weight.arithmetic() == Arithmetic::kNative && num_tokens >= kUnpackRows &&
+      (weight.format() == WeightFormat::kQ4_0 || weight.format() == WeightFormat::kQ4_1);
+  if (!unpacks) return 0;
+  return static_cast<size_t>(weight.num_cols() / kQuantBlock) * kUnpackedBlockBytes * kUnpackPanels;
+}
+
+int64_t rows_of_task(size_t x_row_bytes) {
+  const auto rows = static_cast<int64_t>(kRowChunkBytes / std::max<size_t>(x_row_bytes, 1));
+  return std::clamp<int64_t>(rows / 32 * 32, 64, kMaxRowChunk);
 }
 
 void prepare_rows(const KernelContext& ctx, LinearPrepare prepare, std::byte* out,
@@ -58,75 +141,47 @@ void prepare_rows(const KernelContext& ctx, LinearPrepare prepare, std::byte* ou
                         });
 }
 
-/// Shares the output out in tasks of some rows by some panels.
-void run_shared(const KernelContext& ctx, LinearRun run, const LinearCall& call,
-                int64_t num_tokens) {
-  const int64_t num_panels = (call.num_rows + kPanelRows - 1) / kPanelRows;
-  const int64_t work = num_panels * static_cast<int64_t>(call.panel_bytes) * num_tokens;
-  const int64_t num_threads = ctx.pool.num_threads();
-  if (num_threads == 1 || work < kForkBytes) {
-    for (int64_t row = 0; row < num_tokens; row += kRowChunk) {
-      run(call, {row, std::min(row + kRowChunk, num_tokens), 0, num_panels});
-    }
-    return;
-  }
-  const int64_t row_chunks = (num_tokens + kRowChunk - 1) / kRowChunk;
-  // Some tasks more than threads, so that a thread which lost its core for a while delays little.
-  const int64_t wanted = std::max<int64_t>((num_tokens == 1 ? 4 : 8) * num_threads / row_chunks, 1);
-  const int64_t unit = num_tokens == 1 ? 2 : 6;  // a multiple of every tile's width
-  int64_t panels = (num_panels + wanted - 1) / wanted;
-  panels = (panels + unit - 1) / unit * unit;
-  const int64_t panel_chunks = (num_panels + panels - 1) / panels;
-  ctx.pool.parallel_for(row_chunks * panel_chunks, 1, [&](int64_t begin, int64_t end, int) {
-    for (int64_t task = begin; task < end; ++task) {
-      const int64_t chunk = task / panel_chunks;
-      const int64_t panel = task % panel_chunks * panels;
-      run(call, {num_tokens * chunk / row_chunks, num_tokens * (chunk + 1) / row_chunks, panel,
-                 std::min(panel + panels, num_panels)});
-    }
-  });
-}
-
-}  // namespace
-
 void linear(const KernelContext& ctx, float* out, int64_t out_stride, const float* x,
             int64_t x_stride, int64_t num_tokens, const PackedMatrix& weight, const float* bias,
             Epilogue epilogue) {
   if (num_tokens <= 0 || weight.num_rows() == 0) return;
-  const LinearKernels& kernels = *pick(kLinear);
-  const auto index = static_cast<size_t>(weight.format());
-  const bool native = weight.arithmetic() == Arithmetic::kNative;
-  const int64_t num_cols = weight.num_cols();
-  const int64_t num_panels = (weight.num_rows() + kPanelRows - 1) / kPanelRows;
-  LinearCall call;
-  call.weight = weight.data();
-  call.panel_bytes = weight.size_bytes() / static_cast<size_t>(num_panels);
-  call.num_rows = weight.num_rows();
-  call.num_cols = num_cols;
+  LinearCall call = call_of(weight, 0, weight.num_rows());
   call.x = reinterpret_cast<const std::byte*>(x);
   call.x_row_bytes = static_cast<size_t>(x_stride) * sizeof(float);
   call.out = out;
   call.out_stride = out_stride;
   call.bias = bias;
   call.add = epilogue == Epilogue::kAdd;
-
   const size_t mark = ctx.workspace.mark();
-  if (native && kernels.prepare[index] != nullptr) {
-    call.x_row_bytes =
-        prepared_row_bytes(weight.format(), weight.arithmetic(), num_cols, kernels.bf16_bytes);
+  if (const LinearPrepare prepare = prepare_of(current_linear_kernels(), weight)) {
+    call.x_row_bytes = prepared_row_bytes(weight);
     std::byte* rows = ctx.workspace.take(call.x_row_bytes * static_cast<size_t>(num_tokens));
-    prepare_rows(ctx, kernels.prepare[index], rows, call.x_row_bytes, x, x_stride, num_tokens,
-                 num_cols);
+    prepare_rows(ctx, prepare, rows, call.x_row_bytes, x, x_stride, num_tokens, weight.num_cols());
     call.x = rows;
   }
-  run_shared(ctx, native ? kernels.native[index] : kernels.f32[index], call, num_tokens);
+  multiply(ctx, call, num_tokens, weight);
   ctx.workspace.reset(mark);
 }
 
-size_t linear_workspace_bytes(const PackedMatrix& weight, int64_t num_tokens) {
-  const size_t row = prepared_row_bytes(weight.format(), weight.arithmetic(), weight.num_cols(),
-                                        /*bf16_bytes=*/4);  // at most
-  return (row * static_cast<size_t>(std::max<int64_t>(num_tokens, 0)) + 63) / 64 * 64;
+void linear_prepared(const KernelContext& ctx, float* out, int64_t out_stride, const std::byte* x,
+                     int64_t num_tokens, const PackedMatrix& weight, const float* bias,
+                     Epilogue epilogue) {
+  if (num_tokens <= 0 || weight.num_rows() == 0) return;
+  LinearCall call = call_of(weight, 0, weight.num_rows());
+  call.x = x;
+  call.x_row_bytes = prepared_row_bytes(weight);
+  call.out = out;
+  call.out_stride = out_stride;
+  call.bias = bias;
+  call.add = epilogue == Epilogue::kAdd;
+  multiply(ctx, call, num_tokens, weight);
+}
+
+size_t linear_workspace_bytes(const PackedMatrix& weight, int64_t num_tokens, int num_threads) {
+  const size_t rows =
+      prepared_row_bytes(weight) * static_cast<size_t>(std::max<int64_t>(num_tokens, 0));
+  return (rows + 63) / 64 * 64 +
+         linear_scratch_bytes(weight, num_tokens) * static_cast<size_t>(num_threads);
 }
 
 }  // namespace octavo::kernels

@@ -52,6 +52,10 @@ struct WeightPart {
   std::vector<int32_t> row_order = {};
 };
 
+/// Rows of a packed matrix that lie together; a part that starts at a multiple of it can be used by
+/// itself.
+inline constexpr int64_t kRowAlignment = 16;
+
 /// A weight matrix [num_rows, num_cols] in the order in which the kernels read it.
 class PackedMatrix {
  public:
@@ -90,7 +94,17 @@ void linear(const KernelContext& ctx, float* out, int64_t out_stride, const floa
             int64_t x_stride, int64_t num_tokens, const PackedMatrix& weight, const float* bias,
             Epilogue epilogue);
 
-/// Scratch that `linear` takes from the workspace for `num_tokens` rows, bytes.
-size_t linear_workspace_bytes(const PackedMatrix& weight, int64_t num_tokens);
+/// Bytes of a row of x in the form in which the kernels of this machine multiply it with `weight`.
+size_t prepared_row_bytes(const PackedMatrix& weight);
+
+/// `linear` of rows that another op left prepared: [num_tokens] rows of prepared_row_bytes(weight),
+/// contiguous.
+void linear_prepared(const KernelContext& ctx, float* out, int64_t out_stride, const std::byte* x,
+                     int64_t num_tokens, const PackedMatrix& weight, const float* bias,
+                     Epilogue epilogue);
+
+/// Scratch that `linear` takes from the workspace for `num_tokens` rows on a pool of `num_threads`,
+/// bytes.
+size_t linear_workspace_bytes(const PackedMatrix& weight, int64_t num_tokens, int num_threads);
 
 }  // namespace octavo::kernels

@@ -14,7 +14,7 @@ template <class S>
 __attribute__((always_inline)) inline void store_row(const LinearCall& call, int64_t row,
                                                      int64_t panel, typename S::F sum) {
   const int64_t column = panel * kPanelRows;
-  float* const out = call.out + row * call.out_stride + column;
+  float* const out = call.out + (row - call.out_row) * call.out_stride + column - call.out_column;
   const int64_t left = call.num_rows - column;
   if (left >= kPanelRows) {
     if (call.bias != nullptr) sum = S::add(sum, S::load(call.bias + column));
@@ -35,24 +35,68 @@ struct Q8_0 {
   static constexpr int kZeroPoint = 128;
   static constexpr bool kHasMin = false;
   static constexpr bool kNibbles = false;
+  static constexpr bool kWideScales = false;
 };
 struct Q4_0 {
   static constexpr size_t kBlockBytes = 32 + 256;
   static constexpr int kZeroPoint = 8;
   static constexpr bool kHasMin = false;
   static constexpr bool kNibbles = true;
+  static constexpr bool kWideScales = false;
 };
 struct Q4_1 {
   static constexpr size_t kBlockBytes = 64 + 256;
   static constexpr int kZeroPoint = 0;
   static constexpr bool kHasMin = true;
   static constexpr bool kNibbles = true;
+  static constexpr bool kWideScales = false;
 };
+/// A 4-bit format unpacked for many rows, in scratch: 16 f32 d (16 f32 m) and a byte a weight. The
+/// same numbers, so the same sums.
+template <class Q>
+struct Unpacked {
+  // The same for both, so that scratch has one size; without minima 64 bytes lie idle.
+  static constexpr size_t kBlockBytes = kUnpackedBlockBytes;
+  static constexpr int kZeroPoint = Q::kZeroPoint;
+  static constexpr bool kHasMin = Q::kHasMin;
+  static constexpr bool kNibbles = false;
+  static constexpr bool kWideScales = true;
+};
+
+/// 16 scales (which = 0) or minima (1) of a block.
+template <class S, class Q>
+__attribute__((always_inline)) inline typename S::F load_scales(const std::byte* block, int which) {
+  if constexpr (Q::kWideScales) {
+    return S::load(reinterpret_cast<const float*>(block) + 16 * which);
+  } else {
+    return S::load_f16(block + 32 * which);
+  }
+}
 
 template <class S, class Q>
 __attribute__((always_inline)) inline typename S::I dot(typename S::I acc, typename S::I w,
                                                         typename S::I x) {
-  return Q::kNibbles ? S::dpbusd_nibbles(acc, w, x) : S::dpbusd(acc, w, x);
+  constexpr bool kSmall = Q::kNibbles || Q::kWideScales;  // weights below 16
+  return kSmall ? S::dpbusd_nibbles(acc, w, x) : S::dpbusd(acc, w, x);
+}
+
+/// Unpacks one panel.
+template <class S, class Q>
+void unpack_panel(std::byte* out, const std::byte* panel, int64_t num_blocks) {
+  using I = typename S::I;
+  constexpr int kScales = Q::kHasMin ? 2 : 1;
+  const I nibble = S::iset1(0x0f0f0f0f);
+  for (int64_t b = 0; b < num_blocks; ++b, panel += Q::kBlockBytes) {
+    for (int s = 0; s < kScales; ++s, out += 64) {
+      S::store(reinterpret_cast<float*>(out), load_scales<S, Q>(panel, s));
+    }
+    for (int l = 0; l < 4; ++l, out += 64) {
+      const I packed = S::iload(panel + 32 * kScales + 64 * l);
+      S::istore(out, S::iand(packed, nibble));
+      S::istore(out + 256, S::iand(S::template srl<4>(packed), nibble));
+    }
+    out += kUnpackedBlockBytes - 64 * kScales - 256;
+  }
 }
 
 /// What a tile fetches ahead of its successor: `lines` cache lines from `at` on at each step (a
@@ -72,7 +116,8 @@ __attribute__((always_inline)) inline void fetch_lines(Prefetch& prefetch) {
 }
 
 template <class S, class Q, int MR, int NR>
-void int8_tile(const LinearCall& call, int64_t row, int64_t panel, Prefetch prefetch) {
+void int8_tile(const LinearCall& call, const std::byte* weight, int64_t row, int64_t panel,
+               Prefetch prefetch) {
   using F = typename S::F;
   using I = typename S::I;
   F sum[MR][NR];
@@ -81,11 +126,10 @@ void int8_tile(const LinearCall& call, int64_t row, int64_t panel, Prefetch pref
 #pragma GCC unroll 8
     for (int n = 0; n < NR; ++n) sum[m][n] = S::zero();
   }
-  const std::byte* weight = call.weight + static_cast<size_t>(panel) * call.panel_bytes;
   const auto* x = reinterpret_cast<const ActivationBlock*>(call.x + static_cast<size_t>(row) *
                                                                         call.x_row_bytes);
   const size_t x_stride = call.x_row_bytes / sizeof(ActivationBlock);
-  constexpr size_t kScales = Q::kHasMin ? 64 : 32;
+  constexpr size_t kScales = (Q::kHasMin ? 2 : 1) * (Q::kWideScales ? 64 : 32);
   const I nibble = S::iset1(0x0f0f0f0f);
   const int64_t num_blocks = call.num_cols / kQuantBlock;
   for (int64_t b = 0; b < num_blocks; ++b, weight += Q::kBlockBytes, ++x) {
@@ -128,14 +172,14 @@ void int8_tile(const LinearCall& call, int64_t row, int64_t panel, Prefetch pref
     }
 #pragma GCC unroll 8
     for (int n = 0; n < NR; ++n) {
-      const F d = S::load_f16(weight + n * call.panel_bytes);
+      const F d = load_scales<S, Q>(weight + n * call.panel_bytes, 0);
 #pragma GCC unroll 8
       for (int m = 0; m < MR; ++m) {
         const F scale = S::mul(d, S::set1(x[m * x_stride].s));
         sum[m][n] = S::fma(S::to_f(acc[m][n]), scale, sum[m][n]);
       }
       if constexpr (Q::kHasMin) {
-        const F min = S::load_f16(weight + n * call.panel_bytes + 32);
+        const F min = load_scales<S, Q>(weight + n * call.panel_bytes, 1);
 #pragma GCC unroll 8
         for (int m = 0; m < MR; ++m) {
           sum[m][n] = S::fma(min, S::set1(x[m * x_stride].s_sum), sum[m][n]);
@@ -194,7 +238,8 @@ void quantise_row(std::byte* out, const float* x, int64_t num_cols) {
 // ---- bf16 dot ----
 
 template <class S, int MR, int NR>
-void bf16_tile(const LinearCall& call, int64_t row, int64_t panel, Prefetch prefetch) {
+void bf16_tile(const LinearCall& call, const std::byte* weight, int64_t row, int64_t panel,
+               Prefetch prefetch) {
   using F = typename S::F;
   F sum[MR][NR];
 #pragma GCC unroll 8
@@ -202,7 +247,6 @@ void bf16_tile(const LinearCall& call, int64_t row, int64_t panel, Prefetch pref
 #pragma GCC unroll 8
     for (int n = 0; n < NR; ++n) sum[m][n] = S::zero();
   }
-  const std::byte* weight = call.weight + static_cast<size_t>(panel) * call.panel_bytes;
   const std::byte* x = call.x + static_cast<size_t>(row) * call.x_row_bytes;
   const int64_t num_pairs = (call.num_cols + 1) / 2;
   for (int64_t k = 0; k < num_pairs; ++k, weight += 64, x += S::kBf16Dot ? 4 : 8) {
@@ -353,7 +397,8 @@ struct WeightQ {
 };
 
 template <class S, class W, int MR, int NR>
-void f32_tile(const LinearCall& call, int64_t row, int64_t panel, Prefetch) {
+void f32_tile(const LinearCall& call, const std::byte* weight, int64_t row, int64_t panel,
+              Prefetch) {
   using F = typename S::F;
   F sum[MR][NR];
 #pragma GCC unroll 8
@@ -361,7 +406,6 @@ void f32_tile(const LinearCall& call, int64_t row, int64_t panel, Prefetch) {
 #pragma GCC unroll 8
     for (int n = 0; n < NR; ++n) sum[m][n] = S::zero();
   }
-  const std::byte* weight = call.weight + static_cast<size_t>(panel) * call.panel_bytes;
   const auto* x =
       reinterpret_cast<const float*>(call.x + static_cast<size_t>(row) * call.x_row_bytes);
   const size_t x_stride = call.x_row_bytes / sizeof(float);
@@ -399,7 +443,9 @@ void f32_tile(const LinearCall& call, int64_t row, int64_t panel, Prefetch) {
 
 // ---- which tiles cover a range ----
 
-using TileFn = void (*)(const LinearCall& call, int64_t row, int64_t panel, Prefetch prefetch);
+/// `weight`: the first of the tile's panels, call.panel_bytes apart.
+using TileFn = void (*)(const LinearCall& call, const std::byte* weight, int64_t row, int64_t panel,
+                        Prefetch prefetch);
 
 template <class S, class Q>
 struct Int8Tiles {
@@ -408,6 +454,13 @@ struct Int8Tiles {
   static constexpr int64_t kStepCols = kInt8StepCols;
   template <int MR, int NR>
   static constexpr TileFn kTile = int8_tile<S, Q, MR, NR>;
+};
+/// The same for many rows: panels are unpacked once.
+template <class S, class Q>
+struct UnpackingTiles : Int8Tiles<S, Unpacked<Q>> {
+  static_assert(S::kInt8Panels <= kUnpackPanels);
+  using Few = Int8Tiles<S, Q>;
+  static constexpr auto kUnpack = unpack_panel<S, Q>;
 };
 template <class S>
 struct Bf16Tiles {
@@ -474,8 +527,40 @@ void run_tiles(const LinearCall& call, const LinearRange& range) {
       const int64_t begin = num_rows * tile / num_tiles;
       const int64_t end = num_rows * (tile + 1) / num_tiles;
       tile_of<T, T::kRows>(static_cast<int>(end - begin), width)(
-          call, range.row_begin + begin, panel,
+          call, call.weight + static_cast<size_t>(panel) * call.panel_bytes,
+          range.row_begin + begin, panel,
           share_of_prefetch<T>(call, panel + width, range.panel_end, max_width, tile, num_tiles));
+    }
+    panel += width;
+  }
+}
+
+/// As run_tiles of T::Few; from kUnpackRows rows on, every panel group is unpacked into the
+/// thread's scratch first, and the tiles read that.
+template <class T>
+void run_unpacking(const LinearCall& call, const LinearRange& range) {
+  const int64_t num_rows = range.row_end - range.row_begin;
+  if (num_rows < kUnpackRows) return run_tiles<typename T::Few>(call, range);
+  const int64_t num_tiles = (num_rows + T::kRows - 1) / T::kRows;
+  const int64_t num_blocks = call.num_cols / kQuantBlock;
+  LinearCall unpacked = call;
+  unpacked.panel_bytes = static_cast<size_t>(num_blocks) * kUnpackedBlockBytes;
+  std::byte* const scratch =
+      call.scratch + static_cast<size_t>(range.thread_index) * call.scratch_bytes;
+  for (int64_t panel = range.panel_begin; panel < range.panel_end;) {
+    const int64_t left = range.panel_end - panel;
+    const int width = static_cast<int>(left < T::kPanels ? left : T::kPanels);
+    for (int i = 0; i < width; ++i) {
+      T::kUnpack(scratch + static_cast<size_t>(i) * unpacked.panel_bytes,
+                 call.weight + static_cast<size_t>(panel + i) * call.panel_bytes, num_blocks);
+    }
+    for (int64_t tile = 0; tile < num_tiles; ++tile) {
+      const int64_t begin = num_rows * tile / num_tiles;
+      const int64_t end = num_rows * (tile + 1) / num_tiles;
+      tile_of<T, T::kRows>(static_cast<int>(end - begin), width)(
+          unpacked, scratch, range.row_begin + begin, panel,
+          share_of_prefetch<typename T::Few>(call, panel + width, range.panel_end, T::kPanels, tile,
+                                             num_tiles));
     }
     panel += width;
   }
@@ -487,7 +572,7 @@ constexpr LinearKernels linear_kernels() {
   constexpr LinearRun kF16 = run_tiles<F32Tiles<S, WeightF16>>;
   return LinearKernels{
       .native = {kF32, kF16, run_tiles<Bf16Tiles<S>>, run_tiles<Int8Tiles<S, Q8_0>>,
-                 run_tiles<Int8Tiles<S, Q4_0>>, run_tiles<Int8Tiles<S, Q4_1>>},
+                 run_unpacking<UnpackingTiles<S, Q4_0>>, run_unpacking<UnpackingTiles<S, Q4_1>>},
       .f32 = {kF32, kF16, run_tiles<F32Tiles<S, WeightBF16>>, run_tiles<F32Tiles<S, WeightQ<Q8_0>>>,
               run_tiles<F32Tiles<S, WeightQ<Q4_0>>>, run_tiles<F32Tiles<S, WeightQ<Q4_1>>>},
       .bf16_bytes = S::kBf16Dot ? 2 : 4,

@@ -28,14 +28,19 @@ struct LinearCall {
   size_t x_row_bytes = 0;
   float* out = nullptr;
   int64_t out_stride = 0;
+  int64_t out_row = 0;  // row and column of the product that lie at `out`
+  int64_t out_column = 0;
   const float* bias = nullptr;
   bool add = false;
+  std::byte* scratch = nullptr;  // a piece for each thread
+  size_t scratch_bytes = 0;      // of one piece
 };
 
 /// The part of a product that one task computes.
 struct LinearRange {
   int64_t row_begin, row_end;      // of x
   int64_t panel_begin, panel_end;  // of the weight
+  int thread_index;                // whose scratch
 };
 
 using LinearRun = void (*)(const LinearCall& call, const LinearRange& range);
@@ -65,6 +70,13 @@ static_assert(sizeof(HalvesActivationBlock) == 44);
 inline constexpr int kPanelRows = 16;
 inline constexpr int kQuantBlock = 32;
 inline constexpr int kSuperBlock = 256;
+/// Rows from which the 4-bit formats unpack a panel before they multiply: unpacking costs about as
+/// much as the unpacking that two tiles save.
+inline constexpr int64_t kUnpackRows = 32;
+/// A block of 32 columns by 16 rows, unpacked.
+inline constexpr size_t kUnpackedBlockBytes = 128 + 512;
+/// Panels unpacked at a time, at most.
+inline constexpr int kUnpackPanels = 2;
 /// Index order of the arrays below: WeightFormat's.
 inline constexpr int kNumWeightFormats = 11;
 enum : int { kIndexQ5_0 = 6, kIndexQ5_1, kIndexQ4_K, kIndexQ5_K, kIndexQ6_K };

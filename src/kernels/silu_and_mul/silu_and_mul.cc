@@ -12,15 +12,8 @@ constexpr auto kSiluAndMul = std::to_array<Variant<const SiluAndMulRun*>>({
 });
 }  // namespace
 
-void silu_and_mul(const KernelContext& ctx, float* out, const float* gate_up, int64_t num_tokens,
-                  int64_t size) {
-  const SiluAndMulRun run = *pick(kSiluAndMul);
-  ctx.pool.parallel_for(num_tokens, rows_per_task(size), [&](int64_t begin, int64_t end, int) {
-    for (int64_t row = begin; row < end; ++row) {
-      const float* gate = gate_up + row * 2 * size;
-      run(out + row * size, gate, gate + size, size);
-    }
-  });
+void silu_and_mul(float* out, const float* gate, const float* up, int64_t size) {
+  (*pick(kSiluAndMul))(out, gate, up, size);
 }
 
 }  // namespace octavo::kernels

@@ -4,7 +4,7 @@
 
 namespace octavo::kernels {
 
-/// One row: out[i] = silu(gate[i]) * up[i].
+/// out[i] = silu(gate[i]) * up[i].
 using SiluAndMulRun = void (*)(float* out, const float* gate, const float* up, int64_t size);
 
 namespace generic {

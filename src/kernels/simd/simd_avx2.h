@@ -135,6 +135,10 @@ struct SimdAvx2 {
             _mm256_blendv_epi8(rounded.b, nan.b, _mm256_castps_si256(is_nan_b))};
   }
   OCTAVO_SIMD F round_bf16(F x) { return as_f(sll<16>(bf16_bits(x))); }
+  OCTAVO_SIMD I f16_bits(F x) {
+    return {_mm256_cvtepu16_epi32(_mm256_cvtps_ph(x.a, _MM_FROUND_TO_NEAREST_INT)),
+            _mm256_cvtepu16_epi32(_mm256_cvtps_ph(x.b, _MM_FROUND_TO_NEAREST_INT))};
+  }
   OCTAVO_SIMD F round_f16(F x) {
     return {_mm256_cvtph_ps(_mm256_cvtps_ph(x.a, _MM_FROUND_TO_NEAREST_INT)),
             _mm256_cvtph_ps(_mm256_cvtps_ph(x.b, _MM_FROUND_TO_NEAREST_INT))};
@@ -151,6 +155,11 @@ struct SimdAvx2 {
       return _mm256_blendv_ps(v, o, _mm256_castsi256_ps(outside));
     };
     return {one(x.a, y.a, lane.a, first.a, last.a), one(x.b, y.b, lane.b, first.b, last.b)};
+  }
+  OCTAVO_SIMD uint32_t mask_ge(F x, F y) {
+    const int low = _mm256_movemask_ps(_mm256_cmp_ps(x.a, y.a, _CMP_GE_OQ));
+    const int high = _mm256_movemask_ps(_mm256_cmp_ps(x.b, y.b, _CMP_GE_OQ));
+    return static_cast<uint32_t>(low | high << 8);
   }
   OCTAVO_SIMD float reduce_add(F x) {
     const __m256 eight = _mm256_add_ps(x.a, x.b);

@@ -94,6 +94,9 @@ struct SimdAvx512 {
     return _mm512_cvtepu16_epi32(reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x)));
   }
   OCTAVO_SIMD F round_bf16(F x) { return as_f(sll<16>(bf16_bits(x))); }
+  OCTAVO_SIMD I f16_bits(F x) {
+    return _mm512_cvtepu16_epi32(_mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  }
   OCTAVO_SIMD F round_f16(F x) {
     return _mm512_cvtph_ps(_mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
   }
@@ -101,6 +104,7 @@ struct SimdAvx512 {
     const auto mask = static_cast<__mmask16>(first_lanes(end) & ~first_lanes(begin));
     return _mm512_mask_blend_ps(mask, _mm512_set1_ps(other), a);
   }
+  OCTAVO_SIMD uint32_t mask_ge(F a, F b) { return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ); }
   OCTAVO_SIMD float reduce_add(F a) {
     const __m256 low = _mm512_castps512_ps256(a);
     const __m256 high = _mm512_extractf32x8_ps(a, 1);

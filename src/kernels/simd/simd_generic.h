@@ -163,10 +163,30 @@ struct SimdGeneric {
     rounded = select(x == x, rounded, magnitude);
     return as_f(as_i(rounded) | sign);
   }
+  /// The bits of an IEEE half in each lane's low half, ties to even.
+  OCTAVO_SIMD I f16_bits(F x) {
+    const I bits = as_i(round_f16(x));
+    const I magnitude = bits & iset1(0x7fffffff);
+    const I sign = srl<16>(bits) & iset1(0x8000);
+    const I normal = srl<13>(magnitude) - iset1(112 << 10);
+    const I tiny = round_i(as_f(magnitude) * set1(0x1p24f));  // subnormals: exact
+    const I is_tiny = magnitude < iset1(0x38800000);
+    const I is_special = magnitude >= iset1(0x7f800000);
+    const I is_nan = magnitude > iset1(0x7f800000);
+    const I special = iset1(0x7c00) | (is_nan & iset1(0x200));
+    const I finite = (is_tiny & tiny) | (~is_tiny & normal);
+    return sign | (is_special & special) | (~is_special & finite);
+  }
   /// Lanes [begin, end) of a; `other` elsewhere.
   OCTAVO_SIMD F keep_lanes(F a, int begin, int end, float other) {
     const I lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     return select((lane >= iset1(begin)) & (lane < iset1(end)), a, set1(other));
+  }
+  /// Bit i: is lane i of a >= that of b? False for NaN.
+  OCTAVO_SIMD uint32_t mask_ge(F a, F b) {
+    uint32_t mask = 0;
+    for (int i = 0; i < 16; ++i) mask |= (a[i] >= b[i] ? 1u : 0u) << i;
+    return mask;
   }
   /// The same tree in all classes: halves added, then quarters, ...
   OCTAVO_SIMD float reduce_add(F a) {

@@ -35,6 +35,8 @@ struct WeightName {
   int part;  // of the target, stacked in this order; or kFused
   std::string_view hf;
   std::string_view gguf;
+  /// The HF file has the matrix as [num_cols, num_rows] (GPT-2's Conv1D). GGUF never does.
+  bool hf_transposed = false;
 };
 
 /// A family: how its config becomes a description, and how its weights are called.

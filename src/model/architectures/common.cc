@@ -66,7 +66,9 @@ Status read_hf_variations(const ConfigReader& reader, DecoderConfig& config) {
   }
   OCTAVO_TRY(config.embedding_multiplier, reader.get_double("embedding_multiplier", 1.0));
   OCTAVO_TRY(config.residual_multiplier, reader.get_double("residual_multiplier", 1.0));
-  OCTAVO_TRY(config.logits_multiplier, reader.get_double("logits_scaling", 1.0));
+  // transformers divides the logits by it (Granite).
+  OCTAVO_TRY(const double logits_scaling, reader.get_double("logits_scaling", 1.0));
+  config.logits_multiplier = 1.0 / logits_scaling;
   OCTAVO_TRY(config.attention_scale, reader.get_double("attention_multiplier", 0.0));
   OCTAVO_TRY(config.attention_softcap, reader.get_double("attn_logit_softcapping", 0.0));
   OCTAVO_TRY(config.logits_softcap, reader.get_double("final_logit_softcapping", 0.0));
@@ -75,6 +77,7 @@ Status read_hf_variations(const ConfigReader& reader, DecoderConfig& config) {
     OCTAVO_TRY(const int64_t count, reader.get_int(key, 0));
     config.num_experts = std::max(config.num_experts, count);
   }
+  OCTAVO_TRY(config.num_experts_per_token, reader.get_int("num_experts_per_tok", 0));
   OCTAVO_TRY(const std::string position, reader.get_string("position_embedding_type", "rope"));
   if (position != "rope") config.position = PositionKind::kLearned;
   OCTAVO_TRY(const std::string activation, reader.get_string("hidden_act", "silu"));
@@ -125,12 +128,18 @@ Status read_gguf_sizes(const checkpoint::Checkpoint& checkpoint, const ConfigRea
 Status read_gguf_variations(const ConfigReader& reader, DecoderConfig& config) {
   OCTAVO_TRY(config.embedding_multiplier, reader.get_double("embedding_scale", 1.0));
   OCTAVO_TRY(config.residual_multiplier, reader.get_double("residual_scale", 1.0));
-  OCTAVO_TRY(config.logits_multiplier, reader.get_double("logit_scale", 1.0));
+  // llama.cpp multiplies by it in some architectures and divides in others: a family that has it
+  // reads it itself.
+  OCTAVO_TRY(const double logit_scale, reader.get_double("logit_scale", 1.0));
+  if (logit_scale != 1.0) {
+    return unsupported(reader, "logit_scale", "is not known in this architecture");
+  }
   OCTAVO_TRY(config.attention_scale, reader.get_double("attention.scale", 0.0));
   OCTAVO_TRY(config.attention_softcap, reader.get_double("attn_logit_softcapping", 0.0));
   OCTAVO_TRY(config.logits_softcap, reader.get_double("final_logit_softcapping", 0.0));
   OCTAVO_TRY(config.parallel_residual, reader.get_bool("use_parallel_residual", false));
   OCTAVO_TRY(config.num_experts, reader.get_int("expert_count", 0));
+  OCTAVO_TRY(config.num_experts_per_token, reader.get_int("expert_used_count", 0));
   OCTAVO_TRY(const bool causal, reader.get_bool("attention.causal", true));
   if (!causal) return unsupported(reader, "attention.causal", "is false: not a decoder");
   if (reader.has("attention.sliding_window")) {
@@ -188,6 +197,7 @@ Result<DecoderConfig> read_hf_common(const checkpoint::Checkpoint& checkpoint,
   OCTAVO_TRY(const int64_t max_positions, reader.require_int("max_position_embeddings"));
   OCTAVO_TRY(read_hf_rope(reader, max_positions, config));
   config.max_model_len = scaled_max_model_len(config.rope, max_positions);
+  config.attention_sinks = checkpoint.find("model.layers.0.self_attn.sinks") != nullptr;
   clear_windows(config);
   return config;
 }
@@ -207,6 +217,7 @@ Result<DecoderConfig> read_gguf_common(const checkpoint::Checkpoint& checkpoint,
   config.qkv_bias = has("blk.0.attn_q.bias");
   config.attention_output_bias = has("blk.0.attn_output.bias");
   config.mlp_bias = has("blk.0.ffn_gate.bias");
+  config.attention_sinks = has("blk.0.attn_sinks.weight");
   clear_windows(config);
   return config;
 }

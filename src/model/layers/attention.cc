@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/layers/residual.h"
+
 namespace octavo::model {
 
 Attention::Attention(const DecoderConfig& config, int64_t layer, Weights weights)
@@ -9,6 +11,8 @@ Attention::Attention(const DecoderConfig& config, int64_t layer, Weights weights
       num_kv_heads_(config.num_kv_heads),
       qkv_size_(config.qkv_size()),
       q_size_(config.q_size()),
+      kv_group_(size_t(config.kv_group_of(layer))),
+      residual_multiplier_(float(config.residual_multiplier)),
       weights_(std::move(weights)) {
   params_.num_heads = config.num_heads;
   params_.scale = config.scale_of_attention();
@@ -25,8 +29,8 @@ size_t Attention::size_bytes() const {
 
 size_t Attention::workspace_bytes(const StepLimits& limits) const {
   return std::max(
-      {weights_.qkv_proj.workspace_bytes(limits.num_tokens),
-       weights_.o_proj.workspace_bytes(limits.num_tokens),
+      {weights_.qkv_proj.workspace_bytes(limits.num_tokens, limits.num_threads),
+       weights_.o_proj.workspace_bytes(limits.num_tokens, limits.num_threads),
        kernels::attention_workspace_bytes(limits.num_tokens, params_.num_heads, head_dim_,
                                           limits.max_model_len, limits.num_threads)});
 }
@@ -34,32 +38,52 @@ size_t Attention::workspace_bytes(const StepLimits& limits) const {
 Status Attention::write_kv(const Step& step, const RotaryEmbedding& rope,
                            const kernels::KvLayer& cache) const {
   const Activations& act = step.activations;
-  OCTAVO_TRY(weights_.qkv_proj.forward(step.ctx, act.qkv, act.normed, step.num_tokens,
-                                       kernels::Epilogue::kStore));
-  float* q = act.qkv;
-  float* k = act.qkv + q_size_;
+  {
+    const auto timer = weights_.qkv_proj.timer(step.ctx, kernels::Op::kQkvProj, step.num_tokens);
+    OCTAVO_TRY(weights_.qkv_proj.forward(step.ctx, act.qkv, act.normed, step.num_tokens,
+                                         kernels::Epilogue::kStore, step.row_adapters));
+  }
+  const float* k = act.qkv + q_size_;
   const float* v = k + num_kv_heads_ * head_dim_;
+  turn_heads(step, rope);
+  const kernels::OpTimer timer(step.ctx, kernels::Op::kKvWrite);
+  kernels::kv_write(step.ctx, cache, k, v, qkv_size_, step.kv_groups[kv_group_].slot_mapping,
+                    step.num_tokens);
+  return {};
+}
+
+void Attention::turn_heads(const Step& step, const RotaryEmbedding& rope) const {
+  const kernels::OpTimer timer(step.ctx, kernels::Op::kRope);
+  const Activations& act = step.activations;
+  float* q = act.qkv;
   if (weights_.q_norm) {
     weights_.q_norm->forward_heads(step.ctx, q, qkv_size_, step.num_tokens, params_.num_heads);
   }
   if (weights_.k_norm) {
-    weights_.k_norm->forward_heads(step.ctx, k, qkv_size_, step.num_tokens, num_kv_heads_);
+    weights_.k_norm->forward_heads(step.ctx, q + q_size_, qkv_size_, step.num_tokens,
+                                   num_kv_heads_);
   }
   // q and k heads lie side by side, so one call turns both.
   rope.rotate(step.ctx, q, qkv_size_, act.cos_sin, step.num_tokens,
               params_.num_heads + num_kv_heads_);
-  kernels::kv_write(step.ctx, cache, k, v, qkv_size_, step.slot_mapping, step.num_tokens);
-  return {};
 }
 
 void Attention::attend(const Step& step, const kernels::KvLayer& cache) const {
+  const kernels::OpTimer timer(step.ctx, kernels::Op::kAttention, [&] {
+    return kernels::work_of(cache, step.kv_groups[kv_group_].attention, params_);
+  });
   kernels::attention(step.ctx, step.activations.attention, q_size_, step.activations.qkv, qkv_size_,
-                     cache, step.attention, params_);
+                     cache, step.kv_groups[kv_group_].attention, params_);
 }
 
-Status Attention::project(const Step& step, int64_t num_rows) const {
-  return weights_.o_proj.forward(step.ctx, step.activations.hidden, step.activations.attention,
-                                 num_rows, kernels::Epilogue::kAdd);
+Status Attention::project(const Step& step, int64_t num_rows,
+                          std::span<const int32_t> row_adapters) const {
+  const auto timer = weights_.o_proj.timer(step.ctx, kernels::Op::kOProj, num_rows);
+  return add_to_residual(step.ctx, step.activations, num_rows * weights_.o_proj.num_rows(),
+                         residual_multiplier_, [&](float* out, kernels::Epilogue epilogue) {
+                           return weights_.o_proj.forward(step.ctx, out, step.activations.attention,
+                                                          num_rows, epilogue, row_adapters);
+                         });
 }
 
 }  // namespace octavo::model

@@ -33,14 +33,20 @@ class Attention {
                   const kernels::KvLayer& cache) const;
   /// After write_kv: activations.attention = softmax(q K^T) V of every row.
   void attend(const Step& step, const kernels::KvLayer& cache) const;
-  /// activations.hidden += o_proj of activations.attention, first `num_rows` rows.
-  Status project(const Step& step, int64_t num_rows) const;
+  /// activations.hidden += residual_multiplier * o_proj of activations.attention, first `num_rows`
+  /// rows, which have the adapters `row_adapters`. Overwrites activations.normed.
+  Status project(const Step& step, int64_t num_rows, std::span<const int32_t> row_adapters) const;
 
  private:
+  /// Norms of the heads, then rope, on q and k in place.
+  void turn_heads(const Step& step, const RotaryEmbedding& rope) const;
+
   int64_t head_dim_;
   int64_t num_kv_heads_;
   int64_t qkv_size_;
   int64_t q_size_;
+  size_t kv_group_;
+  float residual_multiplier_;
   kernels::AttentionParams params_;
   Weights weights_;
 };

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/profile.h"
+
 namespace octavo::model {
 namespace {
 
@@ -13,6 +15,11 @@ void keep_rows(float* x, int64_t num_cols, std::span<const int32_t> rows) {
     std::memcpy(x + int64_t(i) * num_cols, x + int64_t(rows[i]) * num_cols,
                 size_t(num_cols) * sizeof(float));
   }
+}
+
+void norm(const Step& step, const RmsNorm& layer, int64_t num_rows) {
+  const kernels::OpTimer timer(step.ctx, kernels::Op::kNorm);
+  layer.forward(step.ctx, step.activations.normed, step.activations.hidden, num_rows);
 }
 
 }  // namespace
@@ -28,30 +35,29 @@ size_t DecoderLayer::workspace_bytes(const StepLimits& limits) const {
 
 Status DecoderLayer::forward(const Step& step, const RotaryEmbedding& rope,
                              const kernels::KvLayer& cache) const {
-  const Activations& act = step.activations;
-  attention_norm_.forward(step.ctx, act.normed, act.hidden, step.num_tokens);
+  norm(step, attention_norm_, step.num_tokens);
   OCTAVO_TRY(attention_.write_kv(step, rope, cache));
   attention_.attend(step, cache);
-  return finish(step, step.num_tokens);
+  return finish(step, step.num_tokens, step.row_adapters);
 }
 
 Status DecoderLayer::forward_last(const Step& step, const RotaryEmbedding& rope,
                                   const kernels::KvLayer& cache) const {
   const Activations& act = step.activations;
-  attention_norm_.forward(step.ctx, act.normed, act.hidden, step.num_tokens);
+  norm(step, attention_norm_, step.num_tokens);
   OCTAVO_TRY(attention_.write_kv(step, rope, cache));
   if (step.logits_rows.empty()) return {};  // a prefill chunk that only fills the cache
   attention_.attend(step, cache);
   keep_rows(act.attention, attention_.o_proj().num_cols(), step.logits_rows);
   keep_rows(act.hidden, attention_norm_.size(), step.logits_rows);
-  return finish(step, int64_t(step.logits_rows.size()));
+  return finish(step, int64_t(step.logits_rows.size()), step.logits_row_adapters);
 }
 
-Status DecoderLayer::finish(const Step& step, int64_t num_rows) const {
-  const Activations& act = step.activations;
-  OCTAVO_TRY(attention_.project(step, num_rows));
-  mlp_norm_.forward(step.ctx, act.normed, act.hidden, num_rows);
-  return mlp_.forward(step, num_rows);
+Status DecoderLayer::finish(const Step& step, int64_t num_rows,
+                            std::span<const int32_t> row_adapters) const {
+  OCTAVO_TRY(attention_.project(step, num_rows, row_adapters));
+  norm(step, mlp_norm_, num_rows);
+  return mlp_.forward(step, num_rows, row_adapters);
 }
 
 }  // namespace octavo::model

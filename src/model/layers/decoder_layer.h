@@ -30,7 +30,7 @@ class DecoderLayer {
                       const kernels::KvLayer& cache) const;
 
  private:
-  Status finish(const Step& step, int64_t num_rows) const;
+  Status finish(const Step& step, int64_t num_rows, std::span<const int32_t> row_adapters) const;
 
   RmsNorm attention_norm_;
   Attention attention_;

@@ -35,7 +35,7 @@ TEST(Linear, StacksMatricesSideBySideWithTheirBias) {
   matrices.push_back(pack(kernels, b, 3));
   const Linear linear(std::move(matrices), bias, {});
   EXPECT_EQ(linear.num_rows(), 8);
-  kernels.workspace.reserve(linear.workspace_bytes(2)).value();
+  kernels.workspace.reserve(linear.workspace_bytes(2, 1)).value();
   std::vector<float> out(2 * 8, 100.0f);
   linear.forward(kernels.ctx, out.data(), x.data(), 2, kernels::Epilogue::kStore).value();
   for (int64_t token = 0; token < 2; ++token) {
@@ -48,6 +48,26 @@ TEST(Linear, StacksMatricesSideBySideWithTheirBias) {
   const std::vector<float> once = out;
   linear.forward(kernels.ctx, out.data(), x.data(), 2, kernels::Epilogue::kAdd).value();
   for (size_t i = 0; i < out.size(); ++i) EXPECT_NEAR(out[i], 2 * once[i], 1e-5);
+}
+
+TEST(Linear, RowsNameTheirAdapterAndNoneIsLoaded) {
+  TestKernels kernels;
+  const std::vector<float> weight = test_values(1, 4 * 32, 1, 0), x = test_values(2, 64, 1, 0);
+  std::vector<kernels::PackedMatrix> matrices;
+  matrices.push_back(pack(kernels, weight, 4));
+  const Linear linear(std::move(matrices), {}, {});
+  kernels.workspace.reserve(linear.workspace_bytes(2, 1)).value();
+  const auto forward = [&](std::vector<float>& out, std::span<const int32_t> row_adapters) {
+    return linear.forward(kernels.ctx, out.data(), x.data(), 2, kernels::Epilogue::kStore,
+                          row_adapters);
+  };
+  std::vector<float> plain(8), none(8), some(8);
+  EXPECT_TRUE(forward(plain, {}).ok());
+  EXPECT_TRUE(forward(none, std::vector<int32_t>{-1, -1}).ok());
+  EXPECT_EQ(plain, none);
+  const Status refused = forward(some, std::vector<int32_t>{-1, 0});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, Code::kUnsupported);
 }
 
 /// Rank `rank` of two; adds what the other rank would have sent.
@@ -77,7 +97,7 @@ TEST(Linear, SplitByInputsSumsOverRanksAndAddsTheResidualOnce) {
     std::vector<kernels::PackedMatrix> matrices;
     matrices.push_back(pack(kernels, weight, 4));
     const Linear linear(std::move(matrices), {}, {Split::kInputs, &ranks});
-    kernels.workspace.reserve(linear.workspace_bytes(1)).value();
+    kernels.workspace.reserve(linear.workspace_bytes(1, 1)).value();
     std::vector<float> out = {1, 1, 1, 1};
     linear.forward(kernels.ctx, out.data(), x.data(), 1, kernels::Epilogue::kAdd).value();
     for (size_t row = 0; row < 4; ++row) {
@@ -126,13 +146,13 @@ TEST(Mlp, AddsTheGatedProductToTheResidual) {
     return Linear(std::move(matrices), {}, {});
   };
   const Mlp mlp(linear(gate_up, 128), linear(down, 32));
-  const StepLimits limits{1, 1, 1, 16};
+  const StepLimits limits{1, 1, 1, 16, kernels.ctx.pool.num_threads()};
   kernels.workspace.reserve(mlp.workspace_bytes(limits)).value();
   const Activations act = Activations::create(config, limits).value();
   const std::vector<float> x = test_values(3, 32, 1, 0);
   std::copy(x.begin(), x.end(), act.normed);
   std::fill_n(act.hidden, 32, 1.0f);
-  mlp.forward({kernels.ctx, act, {}, nullptr, 1, {}}, 1).value();
+  mlp.forward({kernels.ctx, act, {}, 1, {}}, 1).value();
   for (size_t row = 0; row < 32; ++row) {
     double expected = 1.0;
     for (size_t i = 0; i < 64; ++i) {
@@ -149,7 +169,7 @@ TEST(LmHead, TiedUsesTheEmbeddingTable) {
   const std::vector<float> table = test_values(1, 6 * 32, 1, 0);
   const Embedding embedding(pack(kernels, table, 6));
   const LmHead head;
-  kernels.workspace.reserve(head.workspace_bytes(embedding, 1)).value();
+  kernels.workspace.reserve(head.workspace_bytes(embedding, 1, 1)).value();
   std::vector<float> x(32), logits(6);
   const int32_t id = 4;
   embedding.forward(kernels.ctx, x.data(), &id, 1);

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/result.h"
 #include "kernels/linear/linear.h"
+#include "kernels/profile.h"
 #include "model/communicator.h"
 
 namespace octavo::model {
@@ -17,6 +19,9 @@ struct LinearPlacement {
   Split split = Split::kNone;
   Communicator* communicator = nullptr;  // outlives the layer
 };
+
+/// kUnsupported when a row has an adapter (>= 0): none can be loaded yet.
+Status check_adapters(std::span<const int32_t> row_adapters);
 
 /// out = x W^T + b. One packed matrix where its parts (q, k, v) share a format, else one per run of
 /// equal formats, side by side in `out`.
@@ -32,14 +37,32 @@ class Linear {
   size_t size_bytes() const;
   const std::vector<kernels::PackedMatrix>& matrices() const { return matrices_; }
 
+  const std::vector<float>& bias() const { return bias_; }
+
   /// Scratch of `forward`, bytes.
-  size_t workspace_bytes(int64_t num_tokens) const;
+  size_t workspace_bytes(int64_t num_tokens, int num_threads) const;
+
+  /// Adds the time until the end of its scope to `op`.
+  kernels::OpTimer timer(const kernels::KernelContext& ctx, kernels::Op op,
+                         int64_t num_tokens) const;
 
   ///   out  [num_tokens, num_rows()] contiguous;  x  [num_tokens, num_cols()] contiguous
+  ///   row_adapters  [num_tokens] the adapter whose product each row adds, -1 = none; or empty
+  /// kUnsupported for a row with an adapter: none can be loaded yet.
   Status forward(const kernels::KernelContext& ctx, float* out, const float* x, int64_t num_tokens,
-                 kernels::Epilogue epilogue) const;
+                 kernels::Epilogue epilogue, std::span<const int32_t> row_adapters = {}) const;
+
+  /// The same with rows that another op left as `matrices().front()`, the only one, reads them.
+  Status forward_prepared(const kernels::KernelContext& ctx, float* out, const std::byte* x,
+                          int64_t num_tokens, kernels::Epilogue epilogue,
+                          std::span<const int32_t> row_adapters = {}) const;
 
  private:
+  bool is_summed() const;
+  /// The residual and the bias must enter a sum over ranks once: rank 0 brings them.
+  bool brings_residual() const;
+  Status sum(float* out, int64_t num_tokens) const;
+
   std::vector<kernels::PackedMatrix> matrices_;
   std::vector<float> bias_;
   LinearPlacement placement_;

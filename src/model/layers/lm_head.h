@@ -18,8 +18,8 @@ class LmHead {
     return matrix_ ? *matrix_ : embedding.table();
   }
   size_t size_bytes() const { return matrix_ ? matrix_->size_bytes() : 0; }
-  size_t workspace_bytes(const Embedding& embedding, int64_t num_rows) const {
-    return kernels::linear_workspace_bytes(matrix(embedding), num_rows);
+  size_t workspace_bytes(const Embedding& embedding, int64_t num_rows, int num_threads) const {
+    return kernels::linear_workspace_bytes(matrix(embedding), num_rows, num_threads);
   }
 
   ///   logits  [num_rows, vocab_size];  x  [num_rows, hidden_size]

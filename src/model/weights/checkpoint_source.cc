@@ -50,7 +50,7 @@ class CheckpointSource final : public WeightSource {
     const kernels::WeightFormat format = format_of(tensor->type);
     OCTAVO_TRY(check_size(*tensor, format));
     taken_.insert(name);
-    manifest_.add(name, kernels::name_of(format), shape, tensor->data.size());
+    manifest_.add(name, kernels::name_of(format), shape, tensor->data);
     return SourceTensor{tensor->data.data(), format, {}};
   }
 

@@ -46,7 +46,8 @@ class DummySource final : public WeightSource {
         fill_row(data + size_t(row) * row_bytes, num_cols, fill, random);
       }
     });
-    manifest_.add(name, kernels::name_of(format_), shape, size_t(num_rows) * row_bytes);
+    manifest_.add(name, kernels::name_of(format_), shape,
+                  {tensor.data, size_t(num_rows) * row_bytes});
     return tensor;
   }
 
@@ -54,7 +55,7 @@ class DummySource final : public WeightSource {
 
   std::string hash() const override {
     Manifest manifest = manifest_;
-    manifest.add(fmt::format("dummy seed {}", seed_), "", {}, 0);
+    manifest.add(fmt::format("dummy seed {}", seed_), "", {}, {});
     return manifest.hash();
   }
 

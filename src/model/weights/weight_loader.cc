@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <numeric>
 
 namespace octavo::model {
@@ -13,6 +14,21 @@ std::string with_layer(std::string_view pattern, int64_t layer) {
   const size_t at = pattern.find("{}");
   if (at == std::string_view::npos) return std::string(pattern);
   return fmt::format("{}{}{}", pattern.substr(0, at), layer, pattern.substr(at + 2));
+}
+
+/// A matrix of elements of type T on its other side.
+template <class T>
+void transpose(const std::byte* from, std::byte* to, int64_t num_rows, int64_t num_cols) {
+  const auto* in = reinterpret_cast<const T*>(from);  // [num_cols, num_rows]
+  auto* out = reinterpret_cast<T*>(to);               // [num_rows, num_cols]
+  constexpr int64_t kTile = 32;                       // both sides of a tile stay in L1
+  for (int64_t row0 = 0; row0 < num_rows; row0 += kTile) {
+    for (int64_t col = 0; col < num_cols; ++col) {
+      const int64_t end = std::min(row0 + kTile, num_rows);
+      for (int64_t row = row0; row < end; ++row)
+        out[row * num_cols + col] = in[col * num_rows + row];
+    }
+  }
 }
 
 }  // namespace
@@ -31,6 +47,36 @@ bool WeightLoader::is_fused(Target target) const {
   return std::ranges::any_of(context_.architecture.weight_names, [&](const WeightName& row) {
     return row.target == target && row.part == kFused;
   });
+}
+
+bool WeightLoader::is_transposed(Target target, int part) const {
+  return !context_.is_gguf &&
+         std::ranges::any_of(context_.architecture.weight_names, [&](const WeightName& row) {
+           return row.target == target && row.part == part && row.hf_transposed;
+         });
+}
+
+Result<SourceTensor> WeightLoader::take_matrix(Target target, int part, int64_t layer,
+                                               int64_t num_rows, int64_t num_cols) {
+  OCTAVO_TRY(const std::string name, tensor_name(target, part, layer, ".weight"));
+  const bool transposed = is_transposed(target, part);
+  const std::array<int64_t, 2> shape{transposed ? num_cols : num_rows,
+                                     transposed ? num_rows : num_cols};
+  OCTAVO_TRY(SourceTensor tensor, context_.source.take(name, shape, Fill::kRandom));
+  if (!transposed) return tensor;
+  if (is_quantised(tensor.format)) {
+    return Error{Code::kUnsupported,
+                 name + " is quantised along its outputs, which octavo cannot run"};
+  }
+  SourceTensor turned;
+  turned.format = tensor.format;
+  const size_t row_bytes = kernels::row_bytes(tensor.format, num_cols);
+  OCTAVO_TRY(turned.owned, device::Buffer::create(size_t(num_rows) * row_bytes, true));
+  turned.data = turned.owned.data();
+  const bool is_f32 = tensor.format == kernels::WeightFormat::kF32;
+  (is_f32 ? transpose<uint32_t> : transpose<uint16_t>)(tensor.data, turned.owned.data(), num_rows,
+                                                       num_cols);
+  return turned;
 }
 
 std::vector<WeightLoader::FilePart> WeightLoader::file_parts(
@@ -60,9 +106,7 @@ std::vector<int32_t> WeightLoader::row_order(Target target, int part, int64_t nu
 
 Result<kernels::PackedMatrix> WeightLoader::load_matrix(Target target, int64_t layer,
                                                         int64_t num_rows, int64_t num_cols) {
-  OCTAVO_TRY(const std::string name, tensor_name(target, 0, layer, ".weight"));
-  const std::array<int64_t, 2> shape{num_rows, num_cols};
-  OCTAVO_TRY(const SourceTensor tensor, context_.source.take(name, shape, Fill::kRandom));
+  OCTAVO_TRY(const SourceTensor tensor, take_matrix(target, 0, layer, num_rows, num_cols));
   const kernels::WeightPart part{tensor.data, tensor.format, num_rows, {}};
   return kernels::PackedMatrix::create(kernels_, {&part, 1}, num_cols,
                                        context_.dtype.packed_format(tensor.format),
@@ -75,9 +119,7 @@ Result<Linear> WeightLoader::load_linear(Target target, int64_t layer,
   std::vector<SourceTensor> tensors;  // owns dummy data until it is packed
   std::vector<kernels::WeightPart> parts;
   for (const auto& [part, num_rows] : file_parts(target, part_rows)) {
-    OCTAVO_TRY(const std::string name, tensor_name(target, part, layer, ".weight"));
-    const std::array<int64_t, 2> shape{num_rows, num_cols};
-    OCTAVO_TRY(SourceTensor tensor, context_.source.take(name, shape, Fill::kRandom));
+    OCTAVO_TRY(SourceTensor tensor, take_matrix(target, part, layer, num_rows, num_cols));
     parts.push_back({tensor.data, tensor.format, num_rows, row_order(target, part, num_rows)});
     tensors.push_back(std::move(tensor));
   }
@@ -87,7 +129,10 @@ Result<Linear> WeightLoader::load_linear(Target target, int64_t layer,
   std::vector<kernels::PackedMatrix> matrices;
   for (size_t begin = 0; begin < parts.size();) {
     size_t end = begin + 1;
-    while (end < parts.size() && packed_format(end) == packed_format(begin)) ++end;
+    // Up must begin where a panel of rows does.
+    const bool may_join =
+        target != Target::kGateUpProj || parts[begin].num_rows % kernels::kRowAlignment == 0;
+    while (may_join && end < parts.size() && packed_format(end) == packed_format(begin)) ++end;
     OCTAVO_TRY(
         kernels::PackedMatrix matrix,
         kernels::PackedMatrix::create(kernels_, std::span(parts).subspan(begin, end - begin),

@@ -40,8 +40,12 @@ class WeightLoader {
   kernels::WeightFormat main_format() const;
 
  private:
+  /// A matrix as the kernels read it, [num_rows, num_cols], whichever way the file has it.
+  Result<SourceTensor> take_matrix(Target target, int part, int64_t layer, int64_t num_rows,
+                                   int64_t num_cols);
   Result<std::string> tensor_name(Target target, int part, int64_t layer,
                                   std::string_view suffix) const;
+  bool is_transposed(Target target, int part) const;
   /// Whether the family's files hold the parts of `target` in one tensor.
   bool is_fused(Target target) const;
   /// Parts as the files hold them: those of the model, or all of them in one (part kFused).

@@ -37,7 +37,7 @@ class WeightSource {
   /// Packed tensors need their pages no more.
   virtual void drop_pages() {}
 
-  /// SHA-256 over name, type, shape and size of every tensor taken, hex.
+  /// SHA-256 over name, type, shape, size and some values of every tensor taken, hex.
   virtual std::string hash() const = 0;
 };
 

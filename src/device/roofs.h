@@ -4,20 +4,22 @@
 
 #include "device/thread_pool.h"
 
-namespace octavo::bench {
+namespace octavo::device {
 
 /// What the machine can do at this moment, on all threads of the pool. Measured, not looked up:
 /// neighbours on the same host and the clock change it by the minute.
 struct Roofs {
   double read_gb_s = 0;     // sequential reading of `buffer`
-  double int8_gop_s = 0;    // vpdpbusd on registers; 0 where the CPU lacks it
+  double f32_gflop_s = 0;   // FMAs on registers
+  double int8_gop_s = 0;    // vpdpbusd on registers; 0 where the CPU lacks it in 512 bits
   double bf16_gflop_s = 0;  // vdpbf16ps on registers; 0 where the CPU lacks it
 };
 
-Roofs measure_roofs(device::ThreadPool& pool, const std::byte* buffer, size_t size_bytes);
+/// Takes about 20 ms of each thread beside reading `buffer` five times.
+Roofs measure_roofs(ThreadPool& pool, const std::byte* buffer, size_t size_bytes);
 
 /// Seconds: on a steady clock, or of the calling thread's CPU time, which on one thread is the
 /// better measure where other programs share the core.
-double now(bool cpu_time);
+double now_seconds(bool cpu_time);
 
-}  // namespace octavo::bench
+}  // namespace octavo::device

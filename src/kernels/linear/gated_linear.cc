@@ -1,0 +1,177 @@
+#include "kernels/linear/gated_linear.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "kernels/linear/linear_call.h"
+#include "kernels/silu_and_mul/silu_and_mul.h"
+
+namespace octavo::kernels {
+namespace {
+
+/// Elements of gate, and of up, that are computed before they are prepared, if a row of
+/// `column_unit` leaves the choice: 32 KiB each.
+constexpr int64_t kPieceElements = 8 << 10;
+
+/// A multiple of the tiles' widths and of a block.
+int64_t column_unit(const PackedMatrix& weight) {
+  return weight.format() >= WeightFormat::kQ8_0 ? 32 : 96;
+}
+
+int64_t columns_at_once(int64_t num_rows, int64_t unit) {
+  return std::max<int64_t>(kPieceElements / num_rows / unit, 1) * unit;
+}
+
+size_t round_up_64(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+/// Prepared rows of x; none when the kernel reads x itself.
+size_t x_bytes(const PackedMatrix& weight, int64_t num_tokens) {
+  return round_up_64(prepared_row_bytes(weight) * static_cast<size_t>(num_tokens));
+}
+
+size_t piece_bytes(int64_t num_rows, int64_t unit) {
+  return static_cast<size_t>(std::max(kPieceElements, num_rows * unit)) * sizeof(float);
+}
+
+/// Memory of one thread: gate, up, and the call's own.
+size_t thread_bytes(const WeightRows& gate, const WeightRows& up, int64_t num_rows,
+                    int64_t num_tokens) {
+  return 2 * piece_bytes(num_rows, column_unit(*gate.matrix)) +
+         round_up_64(std::max(linear_scratch_bytes(*gate.matrix, num_tokens),
+                              linear_scratch_bytes(*up.matrix, num_tokens)));
+}
+
+bool wants_same_x(const WeightRows& gate, const WeightRows& up) {
+  return gate.matrix->format() == up.matrix->format() &&
+         gate.matrix->arithmetic() == up.matrix->arithmetic();
+}
+
+/// One of the two products.
+struct Half {
+  LinearCall call;
+  LinearRun run;
+};
+
+Half half_of(const KernelContext& ctx, const WeightRows& rows, int64_t size, const float* x,
+             int64_t x_stride, int64_t num_tokens) {
+  const LinearKernels& kernels = current_linear_kernels();
+  Half half{call_of(*rows.matrix, rows.first_row, size), run_of(kernels, *rows.matrix)};
+  half.call.bias = rows.bias;
+  half.call.x = reinterpret_cast<const std::byte*>(x);
+  half.call.x_row_bytes = static_cast<size_t>(x_stride) * sizeof(float);
+  if (const LinearPrepare prepare = prepare_of(kernels, *rows.matrix)) {
+    half.call.x_row_bytes = prepared_row_bytes(*rows.matrix);
+    std::byte* const prepared = ctx.workspace.take(x_bytes(*rows.matrix, num_tokens));
+    prepare_rows(ctx, prepare, prepared, half.call.x_row_bytes, x, x_stride, num_tokens,
+                 rows.matrix->num_cols());
+    half.call.x = prepared;
+  }
+  return half;
+}
+
+/// Where a finished piece goes.
+struct Target {
+  const PackedMatrix& next;
+  std::byte* out;
+  LinearPrepare prepare;  // nullptr: f32
+  int64_t unit;           // of columns
+
+  /// `num_rows` rows of `num_cols` columns from (row, column) on; `gate` is overwritten.
+  void finish(float* gate, const float* up, int64_t row, int64_t num_rows, int64_t column,
+              int64_t num_cols) const {
+    silu_and_mul(gate, gate, up, num_rows * num_cols);
+    const size_t row_bytes = prepared_row_bytes(next);
+    const size_t offset = prepared_bytes(next, column);
+    for (int64_t r = 0; r < num_rows; ++r) {
+      std::byte* const to = out + static_cast<size_t>(row + r) * row_bytes + offset;
+      if (prepare != nullptr) {
+        prepare(to, gate + r * num_cols, num_cols);
+      } else {
+        std::copy_n(gate + r * num_cols, num_cols, reinterpret_cast<float*>(to));
+      }
+    }
+  }
+};
+
+/// Rows [row_begin, row_end) of columns [column, column_end).
+void run_task(const Half& gate, const Half& up, const Target& target, LinearRange range,
+              int64_t column, int64_t column_end, float* gate_piece, float* up_piece) {
+  const int64_t num_rows = range.row_end - range.row_begin;
+  const int64_t step = columns_at_once(num_rows, target.unit);
+  for (; column < column_end; column += step) {
+    const int64_t num_cols = std::min(step, column_end - column);
+    range.panel_begin = column / kPanelRows;
+    range.panel_end = (column + num_cols + kPanelRows - 1) / kPanelRows;
+    for (const auto& [half, piece] : {std::pair(&gate, gate_piece), std::pair(&up, up_piece)}) {
+      LinearCall call = half->call;
+      call.out = piece;
+      call.out_stride = num_cols;
+      call.out_row = range.row_begin;
+      call.out_column = column;
+      half->run(call, range);
+    }
+    target.finish(gate_piece, up_piece, range.row_begin, num_rows, column, num_cols);
+  }
+}
+
+}  // namespace
+
+void gated_linear(const KernelContext& ctx, std::byte* out, const float* x, int64_t x_stride,
+                  int64_t num_tokens, const WeightRows& gate, const WeightRows& up,
+                  const PackedMatrix& next) {
+  if (num_tokens <= 0) return;
+  const int64_t size = next.num_cols();
+  const size_t mark = ctx.workspace.mark();
+  Half gate_half = half_of(ctx, gate, size, x, x_stride, num_tokens);
+  Half up_half{call_of(*up.matrix, up.first_row, size), gate_half.run};
+  if (wants_same_x(gate, up)) {
+    up_half.call.x = gate_half.call.x;
+    up_half.call.x_row_bytes = gate_half.call.x_row_bytes;
+    up_half.call.bias = up.bias;
+  } else {
+    up_half = half_of(ctx, up, size, x, x_stride, num_tokens);
+  }
+  const int64_t unit = column_unit(*gate.matrix);
+  const Target target{next, out, prepare_of(current_linear_kernels(), next), unit};
+
+  const int64_t chunk_rows = std::min(
+      num_tokens, rows_of_task(std::max(gate_half.call.x_row_bytes, up_half.call.x_row_bytes)));
+  const int64_t row_chunks = (num_tokens + chunk_rows - 1) / chunk_rows;
+  const int num_threads = ctx.pool.num_threads();
+  const size_t memory_bytes = thread_bytes(gate, up, chunk_rows, num_tokens);
+  std::byte* const memory = ctx.workspace.take(memory_bytes * static_cast<size_t>(num_threads));
+  const size_t piece = piece_bytes(chunk_rows, unit);
+  for (Half* half : {&gate_half, &up_half}) {
+    half->call.scratch = memory + 2 * piece;
+    half->call.scratch_bytes = memory_bytes;
+  }
+  const int64_t wanted =
+      std::max<int64_t>(tasks_per_thread(num_tokens) * num_threads / row_chunks, 1);
+  int64_t columns = ((size + wanted - 1) / wanted + unit - 1) / unit * unit;
+  if (num_threads == 1) columns = size;
+  const int64_t column_chunks = (size + columns - 1) / columns;
+  ctx.pool.parallel_for(row_chunks * column_chunks, 1, [&](int64_t begin, int64_t end, int thread) {
+    std::byte* const mine = memory + static_cast<size_t>(thread) * memory_bytes;
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t chunk = task / column_chunks;
+      const int64_t column = task % column_chunks * columns;
+      run_task(
+          gate_half, up_half, target,
+          {num_tokens * chunk / row_chunks, num_tokens * (chunk + 1) / row_chunks, 0, 0, thread},
+          column, std::min(column + columns, size), reinterpret_cast<float*>(mine),
+          reinterpret_cast<float*>(mine + piece));
+    }
+  });
+  ctx.workspace.reset(mark);
+}
+
+size_t gated_linear_workspace_bytes(const WeightRows& gate, const WeightRows& up,
+                                    int64_t num_tokens, int num_threads) {
+  if (num_tokens <= 0) return 0;
+  size_t bytes = x_bytes(*gate.matrix, num_tokens);
+  if (!wants_same_x(gate, up)) bytes += x_bytes(*up.matrix, num_tokens);
+  const int64_t most_rows = std::min(num_tokens, rows_of_task(0));
+  return bytes + thread_bytes(gate, up, most_rows, num_tokens) * static_cast<size_t>(num_threads);
+}
+
+}  // namespace octavo::kernels
