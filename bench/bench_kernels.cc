@@ -71,13 +71,15 @@ void bench_linear(Bench& bench, WeightFormat format, Arithmetic arithmetic) {
   double macs = 0;
   for (int layer = 0; layer < kLayers; ++layer) {
     for (const Shape& shape : kShapes) {
-      const auto rows = random_rows(format, shape.rows, shape.cols);
+      // Whole super-blocks: 768 columns for 576.
+      const int64_t elements = block_elements(format);
+      const int64_t cols = (shape.cols + elements - 1) / elements * elements;
+      const auto rows = random_rows(format, shape.rows, cols);
       const WeightPart part{rows.data(), format, shape.rows};
       matrices.push_back(
-          PackedMatrix::create(bench.context(), {&part, 1}, shape.cols, format, arithmetic)
-              .value());
+          PackedMatrix::create(bench.context(), {&part, 1}, cols, format, arithmetic).value());
       bytes += matrices.back().size_bytes();
-      macs += static_cast<double>(shape.rows * shape.cols);
+      macs += static_cast<double>(shape.rows * cols);
     }
   }
   std::vector<float> x(kMaxTokens * 1536, 0.5f);
