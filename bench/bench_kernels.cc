@@ -71,13 +71,15 @@ void bench_linear(Bench& bench, WeightFormat format, Arithmetic arithmetic) {
   double macs = 0;
   for (int layer = 0; layer < kLayers; ++layer) {
     for (const Shape& shape : kShapes) {
-      const auto rows = random_rows(format, shape.rows, shape.cols);
+      // Whole super-blocks: 768 columns for 576.
+      const int64_t elements = block_elements(format);
+      const int64_t cols = (shape.cols + elements - 1) / elements * elements;
+      const auto rows = random_rows(format, shape.rows, cols);
       const WeightPart part{rows.data(), format, shape.rows};
       matrices.push_back(
-          PackedMatrix::create(bench.context(), {&part, 1}, shape.cols, format, arithmetic)
-              .value());
+          PackedMatrix::create(bench.context(), {&part, 1}, cols, format, arithmetic).value());
       bytes += matrices.back().size_bytes();
-      macs += static_cast<double>(shape.rows * shape.cols);
+      macs += static_cast<double>(shape.rows * cols);
     }
   }
   std::vector<float> x(kMaxTokens * 1536, 0.5f);
@@ -220,7 +222,8 @@ void bench_small(Bench& bench) {
 
 void bench_pack(Bench& bench) {
   for (const WeightFormat format : {WeightFormat::kQ4_0, WeightFormat::kQ4_1, WeightFormat::kQ8_0,
-                                    WeightFormat::kBF16, WeightFormat::kF32}) {
+                                    WeightFormat::kQ5_0, WeightFormat::kQ5_1, WeightFormat::kQ4_K,
+                                    WeightFormat::kQ6_K, WeightFormat::kBF16, WeightFormat::kF32}) {
     const auto rows = random_rows(format, 16384, 1536);
     const WeightPart part{rows.data(), format, 16384};
     const double seconds = median_seconds(bench.cpu_time(), 3, [&] {
@@ -254,8 +257,9 @@ int run(int argc, char** argv) {
               std::string(name_of(current_isa())).c_str(), bench.pool.num_threads(),
               bench.roofs.read_gb_s, bench.roofs.int8_gop_s, bench.roofs.bf16_gflop_s);
   for (const WeightFormat format :
-       {WeightFormat::kQ4_1, WeightFormat::kQ4_0, WeightFormat::kQ5_0, WeightFormat::kQ5_1,
-        WeightFormat::kQ8_0, WeightFormat::kBF16, WeightFormat::kF16, WeightFormat::kF32}) {
+       {WeightFormat::kQ4_1, WeightFormat::kQ4_0, WeightFormat::kQ8_0, WeightFormat::kQ5_0,
+        WeightFormat::kQ5_1, WeightFormat::kQ4_K, WeightFormat::kQ5_K, WeightFormat::kQ6_K,
+        WeightFormat::kBF16, WeightFormat::kF16, WeightFormat::kF32}) {
     if (!wanted(name_of(format))) continue;
     bench_linear(bench, format, Arithmetic::kNative);
     if (wanted("shapes")) bench_shapes(bench, format);

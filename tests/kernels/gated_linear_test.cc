@@ -92,10 +92,10 @@ void expect_same_as_steps(const Case& c, bool stacked) {
 TEST_P(GatedLinear, HasTheBitsOfItsStepsInEveryFormat) {
   for (const WeightFormat format : kAllFormats) {
     for (const Arithmetic arithmetic : {Arithmetic::kNative, Arithmetic::kF32}) {
-      const bool is_super = block_elements(format) > 32;
       for (const int64_t tokens : {1, 2, 31, 32, 33, 100}) {
-        expect_same_as_steps(
-            {format, format, arithmetic, is_super ? 256 : 160, is_super ? 256 : 64, tokens}, true);
+        const int64_t size = whole_blocks(format, 160);
+        expect_same_as_steps({format, format, arithmetic, size, whole_blocks(format, 64), tokens},
+                             true);
         if (HasFatalFailure()) return;
       }
     }
@@ -108,6 +108,13 @@ TEST_P(GatedLinear, TakesManyRowsAndColumns) {
     expect_same_as_steps({format, WeightFormat::kQ8_0, Arithmetic::kNative, 416, 96, 700}, false);
     expect_same_as_steps({format, WeightFormat::kQ6_K, Arithmetic::kNative, 512, 96, 40}, false);
   }
+}
+
+TEST_P(GatedLinear, TakesSuperBlocksBesideBlocks) {
+  expect_same_as_steps(
+      {WeightFormat::kQ5_0, WeightFormat::kQ6_K, Arithmetic::kNative, 512, 96, 140}, true);
+  expect_same_as_steps({WeightFormat::kQ4_K, WeightFormat::kQ5_1, Arithmetic::kNative, 416, 256, 3},
+                       false);
 }
 
 TEST_P(GatedLinear, TakesOddSizesInTheFloatFormats) {

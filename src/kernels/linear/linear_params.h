@@ -69,6 +69,7 @@ static_assert(sizeof(HalvesActivationBlock) == 44);
 
 inline constexpr int kPanelRows = 16;
 inline constexpr int kQuantBlock = 32;
+inline constexpr int kSuperBlock = 256;
 /// Rows from which the 4-bit formats unpack a panel before they multiply: unpacking costs about as
 /// much as the unpacking that two tiles save.
 inline constexpr int64_t kUnpackRows = 32;
@@ -76,7 +77,6 @@ inline constexpr int64_t kUnpackRows = 32;
 inline constexpr size_t kUnpackedBlockBytes = 128 + 512;
 /// Panels unpacked at a time, at most.
 inline constexpr int kUnpackPanels = 2;
-inline constexpr int kSuperBlock = 256;
 /// Index order of the arrays below: WeightFormat's.
 inline constexpr int kNumWeightFormats = 11;
 enum : int { kIndexQ5_0 = 6, kIndexQ5_1, kIndexQ4_K, kIndexQ5_K, kIndexQ6_K };

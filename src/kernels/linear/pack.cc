@@ -104,7 +104,10 @@ struct BlockRows {
 /// Bit i of the file (the fifth bit of element i = 4g + j) goes to bit 8j + g.
 uint32_t spread_fifth_bits(uint32_t bits) {
   uint32_t spread = 0;
-  for (uint32_t i = 0; i < 32; ++i) spread |= (bits >> i & 1) << (8 * (i % 4) + i / 4);
+  for (uint32_t g = 0; g < 8; ++g) {
+    // The product has four copies of the nibble, 7 bits apart: bit j of copy j is bit 8j.
+    spread |= ((bits >> (4 * g) & 15) * 0x00204081u & 0x01010101u) << g;
+  }
   return spread;
 }
 
