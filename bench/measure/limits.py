@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import struct
 
 from measure import gguf
 
@@ -62,7 +63,7 @@ def facts_of(path):
     """None when the file does not say enough."""
     try:
         return from_hf(path) if os.path.isdir(path) else from_gguf(path)
-    except (KeyError, TypeError, ValueError, OSError):
+    except (KeyError, TypeError, ValueError, OSError, struct.error):
         return None
 
 
