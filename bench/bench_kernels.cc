@@ -2,6 +2,7 @@
 // the same run.
 //   bench_kernels [threads] [format ...]     formats: Q4_0 Q4_1 Q8_0 BF16 F16 F32, attention, pack,
 //   small, shapes; generic, avx2
+//   bench_kernels [threads] roofs [MiB ...]  only the roofs, as JSON: reading at each working set
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -235,6 +236,28 @@ void bench_pack(Bench& bench) {
   }
 }
 
+/// One object: what reading reaches at each working set, and the arithmetic roofs.
+int print_roofs(Bench& bench, std::vector<size_t> mebibytes) {
+  constexpr size_t kMostMebibytes = size_t{1} << 14;
+  if (mebibytes.empty()) mebibytes = {256};
+  std::printf("{\"isa\":\"%s\",\"threads\":%d,\"read_gb_s\":{",
+              std::string(name_of(current_isa())).c_str(), bench.pool.num_threads());
+  for (size_t i = 0; i < mebibytes.size(); ++i) {
+    const size_t size = std::clamp(mebibytes[i], size_t{1}, kMostMebibytes) << 20;
+    auto buffer = device::Buffer::create(size, true);
+    if (!buffer.ok()) {
+      std::fprintf(stderr, "%s\n", buffer.error().message.c_str());
+      return 1;
+    }
+    std::memset(buffer->data(), 1, size);
+    bench.roofs = device::measure_roofs(bench.pool, buffer->data(), size);
+    std::printf("%s\"%zu\":%.1f", i == 0 ? "" : ",", size >> 20, bench.roofs.read_gb_s);
+  }
+  std::printf("},\"f32_gflop_s\":%.0f,\"bf16_gflop_s\":%.0f,\"int8_gop_s\":%.0f}\n",
+              bench.roofs.f32_gflop_s, bench.roofs.bf16_gflop_s, bench.roofs.int8_gop_s);
+  return 0;
+}
+
 int run(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   Bench bench(argc > 1 ? std::max(static_cast<int>(std::strtol(argv[1], nullptr, 10)), 1)
@@ -246,6 +269,11 @@ int run(int argc, char** argv) {
     }
     return false;
   };
+  if (argc > 2 && std::string_view(argv[2]) == "roofs") {
+    std::vector<size_t> mebibytes;
+    for (int i = 3; i < argc; ++i) mebibytes.push_back(std::strtoul(argv[i], nullptr, 10));
+    return print_roofs(bench, std::move(mebibytes));
+  }
   for (const Isa isa : {Isa::kGeneric, Isa::kAvx2}) {
     if (argc > 2 && wanted(name_of(isa))) (void)set_isa(isa);
   }

@@ -1,0 +1,1 @@
+"""What bench/peers.py and bench/scale.py share: engines, load, limits, statistics, reports."""
