@@ -88,6 +88,7 @@ class ScriptedFrontend final : public frontend::Frontend {
   bool ready() const override { return true; }
   int64_t num_unfinished() const override { return 0; }
   void begin_drain() override {}
+  void control(engine::ControlRequest::Kind, std::string, std::function<void(Status)>) override {}
   void abort_all() override {}
   void fail_all(const std::string&) override {}
   void stop() override {}
