@@ -14,10 +14,13 @@
 
 #include "bench/load_driver.h"
 #include "bench/progress_bar.h"
+#include "bench/record_page.h"
+#include "bench/run_record.h"
 #include "bench/serve_flags.h"
 #include "bench/serve_options.h"
 #include "bench/serve_report.h"
 #include "bench/server_queries.h"
+#include "config/version.h"
 
 namespace octavo::bench {
 namespace {
@@ -46,8 +49,11 @@ std::string iso_time() {
 /// One run of `bench serve`, step by step.
 class ServeRun {
  public:
-  ServeRun(ServeOptions options, const Host& host)
-      : options_(std::move(options)), host_(host), random_(options_.seed) {}
+  ServeRun(ServeOptions options, std::string arguments, const Host& host)
+      : options_(std::move(options)),
+        arguments_(std::move(arguments)),
+        host_(host),
+        random_(options_.seed) {}
 
   Status run() {
     server_ = {options_.base, options_.headers, options_.verify_tls};
@@ -61,16 +67,22 @@ class ServeRun {
     OCTAVO_TRY(wait_until_ready(driver));
     warm_up(driver);
     print_load_shape();
-    const auto spec_before = read_spec_decode(server_);
+    const auto metrics_before = read_metrics(server_);
+    const NoiseReading noise_before = read_noise();
     const BatchResult result = measure(driver, arrivals);
-    const auto spec_after = read_spec_decode(server_);
+    const NoiseReading noise_after = read_noise();
+    const auto metrics_after = read_metrics(server_);
     report_run(result);
-    if (spec_before && spec_after)
-      report_.spec_decode = spec_decode_gain(*spec_before, *spec_after);
+    report_spec_decode(metrics_before, metrics_after);
     fmt::print(host_.out, "{}", format_failures(report_.outcomes));
     report_client(result);
     fmt::print(host_.out, "{}", format_block(report_));
-    return options_.saves ? save() : Status();
+    if (!options_.saves) return {};
+    OCTAVO_TRY(save());
+    nlohmann::ordered_json record = make_record(result);
+    record["noise"] = describe_noise(noise_before, noise_after);
+    record["metrics_delta"] = counter_gains(metrics_before, metrics_after);
+    return save_record(record);
   }
 
  private:
@@ -328,29 +340,90 @@ class ServeRun {
     }
   }
 
-  Status save() {
+  void report_spec_decode(const std::optional<std::string>& before,
+                          const std::optional<std::string>& after) {
+    if (!before || !after) return;
+    const auto start = parse_spec_decode(*before);
+    const auto end = parse_spec_decode(*after);
+    if (start && end) report_.spec_decode = spec_decode_gain(*start, *end);
+  }
+
+  std::filesystem::path result_path() const {
     const std::string name =
         options_.result_filename.empty() ? result_file_name(report_) : options_.result_filename;
-    std::filesystem::path path = name;
+    return std::filesystem::path(options_.result_dir) / name;
+  }
+
+  /// Writes or appends one JSON object; appended ones stand on lines of their own.
+  Status write_json(const std::filesystem::path& path, const nlohmann::ordered_json& value) {
     std::error_code error;
-    if (!options_.result_dir.empty()) {
-      std::filesystem::create_directories(options_.result_dir, error);
-      path = std::filesystem::path(options_.result_dir) / name;
-    }
     const bool has_text = options_.appends && std::filesystem::exists(path, error) &&
                           std::filesystem::file_size(path, error) > 0;
     std::ofstream file(path, options_.appends ? std::ios::app : std::ios::trunc);
     if (has_text) file << '\n';
-    file << result_json(report_, options_.is_detailed)
-                .dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
+    file << value.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
     file.flush();
-    if (!file) {
-      return Error{Code::kUnavailable, fmt::format("cannot write {}", path.string())};
+    if (!file) return Error{Code::kUnavailable, fmt::format("cannot write {}", path.string())};
+    return {};
+  }
+
+  Status save() {
+    std::error_code error;
+    if (!options_.result_dir.empty()) {
+      std::filesystem::create_directories(options_.result_dir, error);
     }
+    return write_json(result_path(), result_json(report_, options_.is_detailed));
+  }
+
+  /// The run's conditions, but for what was read before and after it.
+  nlohmann::ordered_json make_record(const BatchResult& result) {
+    using Json = nlohmann::ordered_json;
+    const auto facts = collect_server_facts(server_);
+    Json results = result_json(report_, false);
+    Json load = Json::object();
+    for (const char* key :
+         {"backend", "num_prompts", "request_rate", "burstiness", "max_concurrency",
+          "ramp_up_strategy", "ramp_up_start_rps", "ramp_up_end_rps"}) {
+      if (results.contains(key)) load[key] = results[key];
+    }
+    load["endpoint"] = options_.endpoint;
+    load["num_warmups"] = options_.num_warmups;
+    load["extra_body"] =
+        options_.extra_body.empty() ? Json::object() : Json::parse(options_.extra_body);
+    load["ignore_eos"] = options_.ignore_eos;
+    for (const char* key : {"latencies", "queue_times"}) results.erase(key);
+    return {{"format", "octavo-run-record/1"},
+            {"date", report_.date},
+            {"result_file", result_path().filename().string()},
+            {"client",
+             {{"version", config::version()},
+              {"git_revision", config::git_revision()},
+              {"arguments", arguments_},
+              {"cpu_share", result.cpu_s / result.duration_s}}},
+            {"server", facts.ok() ? *facts : Json()},
+            {"dataset",
+             {{"name", options_.dataset.name},
+              {"path", options_.dataset.path.empty() ? Json() : Json(options_.dataset.path)},
+              {"seed", options_.seed},
+              {"prompts_sha256", hash_prompts(requests_)}}},
+            {"load", std::move(load)},
+            {"errors", count_errors(report_.outcomes)},
+            {"results", std::move(results)}};
+  }
+
+  /// Beside the result: NAME.record.json, and the page of the last run as NAME.record.md.
+  Status save_record(const nlohmann::ordered_json& record) {
+    std::filesystem::path path = result_path();
+    OCTAVO_TRY(write_json(path.replace_extension(".record.json"), record));
+    std::ofstream page(path.replace_extension(".md"));
+    page << run_record_page(record);
+    page.flush();
+    if (!page) return Error{Code::kUnavailable, fmt::format("cannot write {}", path.string())};
     return {};
   }
 
   const ServeOptions options_;
+  const std::string arguments_;  // as they are printed, secrets hidden
   const Host& host_;
   GlobalRandom random_;
   Server server_;
@@ -386,7 +459,7 @@ int run_serve(std::span<const std::string> args, const Host& host) {
                                     fmt::format("bench-{:08x}-", device()));
   if (!options.ok()) return usage_error(host, options.error());
   fmt::print(host.out, "{}\n", arguments);
-  const Status status = ServeRun(std::move(*options), host).run();
+  const Status status = ServeRun(std::move(*options), arguments, host).run();
   if (status.ok()) return 0;
   fmt::print(host.err, "octavo bench serve: error: {}\n", status.error().message);
   return status.error().code == Code::kInvalidArgument ? kUsageError : kFailed;

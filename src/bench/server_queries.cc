@@ -125,14 +125,6 @@ void align_prompts(const Server& server, const std::string& model,
   }
 }
 
-std::optional<SpecDecodeCounters> read_spec_decode(const Server& server) {
-  client::Request request{"GET", server.base.path + "/metrics", server.headers, ""};
-  const auto answer =
-      client::fetch(server.base.origin, std::move(request), query_options(server), kMaxAnswer);
-  if (!answer.ok() || answer->head.status != 200) return std::nullopt;
-  return parse_spec_decode(answer->body);
-}
-
 std::optional<SpecDecodeCounters> parse_spec_decode(std::string_view metrics_text) {
   constexpr std::string_view kPrefix = "vllm:spec_decode_";
   SpecDecodeCounters out;

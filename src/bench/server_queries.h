@@ -35,15 +35,13 @@ Result<std::vector<ServedModel>> list_models(const Server& server);
 void align_prompts(const Server& server, const std::string& model,
                    std::vector<SampleRequest>& requests, std::vector<std::string>& notes);
 
-/// The speculation counters of /metrics; nullopt when the server has none.
+/// The speculation counters in the text of /metrics; nullopt when the server has none.
 struct SpecDecodeCounters {
   double num_drafts = 0;
   double draft_tokens = 0;
   double accepted_tokens = 0;
   std::map<int64_t, double> accepted_per_position;
 };
-std::optional<SpecDecodeCounters> read_spec_decode(const Server& server);
-/// The same from the text of /metrics.
 std::optional<SpecDecodeCounters> parse_spec_decode(std::string_view metrics_text);
 
 /// What was gained between two readings; nullopt when no draft token was.

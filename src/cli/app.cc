@@ -17,8 +17,6 @@ namespace octavo::cli {
 namespace {
 
 constexpr int kUsageError = 2;
-constexpr std::string_view kUsage =
-    "usage: octavo [-h] [-v] {serve,chat,complete,bench,health,collect-env} ...";
 
 int serve(std::span<const std::string> args, const Host& host);
 
@@ -33,6 +31,7 @@ constexpr auto kSubcommands = std::to_array<Subcommand>({
     {"chat", "Chat with a running server.", run_chat},
     {"complete", "Complete text with a running server.", run_complete},
     {"bench", "Measure a server or the engine.", run_bench},
+    {"config", "Record what a running server runs with.", run_config},
     {"health", "Ask a running server how it is.", run_health},
     {"run-batch", "Run a file of requests.", nullptr},
     {"collect-env", "Print a report of this machine.", run_collect_env},
@@ -41,6 +40,19 @@ constexpr auto kSubcommands = std::to_array<Subcommand>({
     {"preload", "Keep weights in memory.", nullptr},
     {"snapshot", "Save and restore a process.", nullptr},
 });
+
+/// Names of what is built, joined by `separator`.
+std::string built_names(std::string_view separator) {
+  std::string out;
+  for (const Subcommand& subcommand : kSubcommands) {
+    if (subcommand.run == nullptr) continue;
+    if (!out.empty()) out += separator;
+    out += subcommand.name;
+  }
+  return out;
+}
+
+std::string usage() { return fmt::format("usage: octavo [-h] [-v] {{{}}} ...", built_names(",")); }
 
 log::Level log_level_of(std::string_view name) {
   if (name == "DEBUG" || name == "NOTSET") return log::Level::kDebug;
@@ -51,7 +63,7 @@ log::Level log_level_of(std::string_view name) {
 }
 
 void print_help(std::FILE* out) {
-  fmt::print(out, "{}\n\nServes large language models.\n\nsubcommands:\n", kUsage);
+  fmt::print(out, "{}\n\nServes large language models.\n\nsubcommands:\n", usage());
   for (const Subcommand& subcommand : kSubcommands) {
     if (subcommand.run != nullptr) {
       fmt::print(out, "  {:<18}{}\n", subcommand.name, subcommand.help);
@@ -102,11 +114,9 @@ int run(std::span<const std::string> args, const Host& host) {
       std::find_if(kSubcommands.begin(), kSubcommands.end(),
                    [&](const Subcommand& known) { return known.name == args[0]; });
   if (subcommand == kSubcommands.end()) {
-    fmt::print(host.err,
-               "{}\noctavo: error: {} '{}' (choose from serve, chat, complete, bench, health, "
-               "collect-env)\n",
-               kUsage,
-               args[0].starts_with('-') ? "unrecognized arguments:" : "invalid choice:", args[0]);
+    fmt::print(host.err, "{}\noctavo: error: {} '{}' (choose from {})\n", usage(),
+               args[0].starts_with('-') ? "unrecognized arguments:" : "invalid choice:", args[0],
+               built_names(", "));
     return kUsageError;
   }
   if (subcommand->run == nullptr) {

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "bench/bench.h"
+#include "bench/config_record.h"
 #include "chat_template/chat_template.h"
 #include "checkpoint/checkpoint.h"
 #include "cli/model_files.h"
@@ -52,14 +53,22 @@ Result<bench::TextModel> load_text_model(const std::string& path) {
   return model;
 }
 
+bench::Host bench_host(const Host& host) {
+  return {.environment = host.environment,
+          .load_text_model = load_text_model,
+          .open_engine = open_offline_engine,
+          .out = host.out,
+          .err = host.err};
+}
+
 }  // namespace
 
 int run_bench(std::span<const std::string> args, const Host& host) {
-  return bench::run_bench(args, {.environment = host.environment,
-                                 .load_text_model = load_text_model,
-                                 .open_engine = open_offline_engine,
-                                 .out = host.out,
-                                 .err = host.err});
+  return bench::run_bench(args, bench_host(host));
+}
+
+int run_config(std::span<const std::string> args, const Host& host) {
+  return bench::run_config(args, bench_host(host));
 }
 
 }  // namespace octavo::cli

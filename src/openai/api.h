@@ -20,6 +20,8 @@ struct ApiContext {
   int64_t created_s = 0;
   std::string system_fingerprint;     // "octavo-<version>-<8 hex>"
   std::string default_sampling_json;  // resolved generation_config (+ override), JSON object
+  std::string kernels;                // the instruction sets in use, for /octavo/config
+  int num_threads = 0;                // of the kernel pool
 };
 
 using Handler = void (*)(const ApiContext& api, HttpRequest request,
@@ -31,6 +33,7 @@ void post_tokenize(const ApiContext&, HttpRequest, std::shared_ptr<Exchange>);
 void post_detokenize(const ApiContext&, HttpRequest, std::shared_ptr<Exchange>);
 void get_models(const ApiContext&, HttpRequest, std::shared_ptr<Exchange>);
 void get_version(const ApiContext&, HttpRequest, std::shared_ptr<Exchange>);
+void get_server_config(const ApiContext&, HttpRequest, std::shared_ptr<Exchange>);
 
 /// The error object: {"error": {"message", "type", "param", "code"}}.
 HttpResponse error_response(const Error& error);

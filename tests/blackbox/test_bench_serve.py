@@ -219,3 +219,33 @@ def test_shared_prefixes_hit_octavos_cache(server):
                  "--max-concurrency", 1)
     assert done.returncode == 0 and line(done, "Successful requests:") == 6
     assert server.metrics().value("vllm:prefix_cache_hits_total") - before >= 5 * 48
+
+
+def test_a_saved_run_carries_its_record(server, tmp_path):
+    flags = ["--base-url", server.url, "--num-prompts", 4, "--random-input-len", 32,
+             "--random-output-len", 4, "--temperature", 0, "--max-concurrency", 2, "--header",
+             "X-A=hush", "--save-result", "--result-dir", tmp_path, "--result-filename"]
+    for name in ("a.json", "b.json"):
+        assert bench(*flags, name).returncode == 0
+    a, b = (json.loads((tmp_path / f"{name}.record.json").read_text()) for name in "ab")
+    assert a["format"] == "octavo-run-record/1" and a["result_file"] == "a.json"
+    assert a["server"]["config"] == server.get("/octavo/config").json
+    assert a["server"]["cache_config_info"]["block_size"] == "16"
+    assert a["dataset"]["prompts_sha256"] == b["dataset"]["prompts_sha256"]
+    assert a["metrics_delta"]["vllm:generation_tokens_total"] == 16
+    assert a["load"]["max_concurrency"] == 2 and a["load"]["extra_body"] == {"temperature": 0.0}
+    assert a["results"]["completed"] == 4 and "latencies" not in a["results"]
+    assert a["errors"] == {} and 0 <= a["noise"]["steal_share"] <= 1
+    page = (tmp_path / "a.record.md").read_text()
+    assert "| Generated tokens | 16.0 |" in page and "| Block size | 16 |" in page
+    assert "hush" not in page + json.dumps(a)
+
+
+def test_a_record_of_a_server_that_tells_little(tmp_path, prompts):
+    with StubServer(Script(fail_every=2)) as stub:
+        run(stub, tmp_path, *prompts, "--num-prompts", 4)
+    record = json.loads((tmp_path / "out" / "r.record.json").read_text())
+    assert record["server"]["config"] is None and record["server"]["served_names"] == ["stub-model"]
+    assert record["metrics_delta"] is None
+    assert record["errors"] == {"Service Unavailable": 2}
+    assert "| Version | |" in (tmp_path / "out" / "r.record.md").read_text()

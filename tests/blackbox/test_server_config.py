@@ -1,0 +1,62 @@
+"""GET /octavo/config: the resolved configuration, guarded, without secrets."""
+
+import json
+import re
+import subprocess
+
+from helpers import ROOT, binary
+
+
+def test_what_the_server_runs_with(server):
+    answer = server.get("/octavo/config")
+    assert answer.status == 200
+    config = answer.json
+    assert config["format"] == "octavo-config/1"
+    assert config["version"] == server.get("/version").json["version"]
+    assert re.fullmatch(r"[0-9a-f]{12}|unknown", config["git_revision"])
+    models = server.get("/v1/models").json["data"]
+    assert config["model"]["served_model_name"] == [model["id"] for model in models]
+    assert config["model"]["path"] == models[0]["root"]
+    assert config["model"]["max_model_len"] == models[0]["max_model_len"]
+    assert config["non_default_args"]["max_num_seqs"] == "64"
+    assert config["scheduler"]["max_num_seqs"] == 64
+    assert config["cache"]["kv_cache_bytes"] <= 192 << 20
+    assert config["cache"]["num_blocks"] * config["cache"]["block_size"] >= 4096
+    assert config["device"]["num_threads"] >= 1 and config["device"]["kernels"]
+
+
+def test_it_is_guarded_and_shows_no_key(start_server):
+    server = start_server("--api-key", "hush-hush", "--unguarded-metrics", key="hush-hush")
+    assert server.get("/octavo/config", headers={"Authorization": None}).status == 401
+    answer = server.get("/octavo/config")
+    assert answer.status == 200 and "hush" not in answer.text
+    assert server.post("/octavo/config", {}).status == 405
+
+
+def record(*flags, env=None):
+    return subprocess.run([binary(), "config", "record", *flags], capture_output=True, text=True,
+                          timeout=30, env={"PATH": "/usr/bin:/bin", **(env or {})})
+
+
+def test_config_record_fills_the_page(server):
+    done = record("--url", server.url)
+    assert done.returncode == 0 and done.stderr == ""
+    config = server.get("/octavo/config").json
+    assert f"| Git revision | {config['git_revision']} |" in done.stdout
+    assert "| Sequences at once | 64 |" in done.stdout
+    empty = (ROOT / "templates/serving-config.md").read_text()
+    labels = [line.split("|")[1] for line in empty.splitlines() if line.startswith("|")]
+    assert [line.split("|")[1] for line in done.stdout.splitlines()
+            if line.startswith("|")] == labels
+    assert json.loads(record("--url", server.url, "--json").stdout)["config"] == config
+
+
+def test_config_record_with_a_key_and_without_a_server(start_server):
+    server = start_server("--api-key", "hush-hush", key="hush-hush")
+    assert record("--url", server.url).returncode == 1
+    done = record("--url", server.url, env={"VLLM_API_KEY": "hush-hush"})
+    assert done.returncode == 0 and "hush" not in done.stdout
+    assert record("--url", "http://127.0.0.1:1").returncode == 1
+    assert record("--url", "nonsense").returncode == 2
+    assert record("--nope").returncode == 2
+    assert subprocess.run([binary(), "config", "forget"], capture_output=True).returncode == 2
