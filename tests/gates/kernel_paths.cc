@@ -25,17 +25,18 @@ std::vector<float> values(size_t size) {
 
 /// Instructions for 1,000 multiply-adds.
 void count_linear(const KernelContext& ctx, WeightFormat format, int64_t num_tokens) {
-  constexpr int64_t kRows = 960, kCols = 576;
-  std::vector<std::byte> rows(static_cast<size_t>(kRows) * row_bytes(format, kCols),
+  constexpr int64_t kRows = 960;
+  const int64_t num_cols = block_elements(format) == 256 ? 768 : 576;
+  std::vector<std::byte> rows(static_cast<size_t>(kRows) * row_bytes(format, num_cols),
                               std::byte{0x3c});
   const WeightPart part{rows.data(), format, kRows};
   const PackedMatrix weight =
-      PackedMatrix::create(ctx, {&part, 1}, kCols, format, Arithmetic::kNative).value();
-  const std::vector<float> x = values(static_cast<size_t>(num_tokens * kCols));
+      PackedMatrix::create(ctx, {&part, 1}, num_cols, format, Arithmetic::kNative).value();
+  const std::vector<float> x = values(static_cast<size_t>(num_tokens * num_cols));
   std::vector<float> out(static_cast<size_t>(num_tokens * kRows));
   count("avx2_linear_" + std::string(name_of(format)) + "_" + std::to_string(num_tokens),
-        "1000_multiply_adds", static_cast<double>(num_tokens * kRows * kCols) / 1000, [&] {
-          linear(ctx, out.data(), kRows, x.data(), kCols, num_tokens, weight, nullptr,
+        "1000_multiply_adds", static_cast<double>(num_tokens * kRows * num_cols) / 1000, [&] {
+          linear(ctx, out.data(), kRows, x.data(), num_cols, num_tokens, weight, nullptr,
                  Epilogue::kStore);
         });
 }
@@ -91,7 +92,8 @@ void count_kernel_paths() {
   workspace.reserve(size_t{64} << 20).value();
   const KernelContext ctx{pool, workspace};
   for (const WeightFormat format :
-       {WeightFormat::kQ4_1, WeightFormat::kQ8_0, WeightFormat::kBF16}) {
+       {WeightFormat::kQ4_1, WeightFormat::kQ8_0, WeightFormat::kBF16, WeightFormat::kQ5_0,
+        WeightFormat::kQ4_K, WeightFormat::kQ6_K}) {
     count_linear(ctx, format, 1);
     count_linear(ctx, format, 32);
   }
