@@ -127,8 +127,8 @@ Result<int> serve(config::Config config) {
   api.system_fingerprint = system_fingerprint(model->info());
   api.default_sampling_json = text.default_sampling_json;
   api.kernels = kernels::describe_kernels();
-  api.num_threads = config.engine.num_threads > 0 ? config.engine.num_threads
-                                                  : device::default_num_threads();
+  api.num_threads =
+      config.engine.num_threads > 0 ? config.engine.num_threads : device::default_num_threads();
 
   frontend::Frontend::Options options;
   options.config = config.frontend;
