@@ -19,6 +19,7 @@
 #include "cli/model_files.h"
 #include "cli/stats_log_sink.h"
 #include "config/version.h"
+#include "device/dtype.h"
 #include "device/machine.h"
 #include "frontend/frontend.h"
 #include "kernels/dispatch.h"
@@ -47,6 +48,19 @@ Result<model::DTypeChoice> dtype_of(const std::string& name) {
   if (name == "float" || name == "float32") return model::DTypeChoice::kFloat32;
   return Error{Code::kInvalidArgument,
                "--dtype " + name + " is not one of auto, half, float16, bfloat16, float, float32"};
+}
+
+/// `--kv-cache-dtype`; nullopt: what --dtype gives.
+Result<std::optional<device::DType>> kv_dtype_of(const std::string& name) {
+  using device::DType;
+  if (name == "auto") return std::optional<DType>();
+  if (name == "fp8") return std::optional(DType::kE4M3);
+  for (const DType dtype : {DType::kF16, DType::kBF16, DType::kE4M3, DType::kE5M2}) {
+    if (name == device::name_of(dtype)) return std::optional(dtype);
+  }
+  return Error{Code::kInvalidArgument,
+               "--kv-cache-dtype " + name +
+                   " is not one of auto, float16, bfloat16, fp8, fp8_e4m3, fp8_e5m2"};
 }
 
 /// What the server needs of a model beside its weights.
@@ -85,12 +99,20 @@ Result<std::unique_ptr<model::Model>> load_model(const checkpoint::Checkpoint& c
   device::Workspace workspace;
   model::ModelOptions options;
   OCTAVO_TRY(options.dtype, dtype_of(config.model.dtype));
+  OCTAVO_TRY(options.kv_dtype, kv_dtype_of(config.cache.kv_cache_dtype));
   options.seed = static_cast<uint64_t>(config.model.seed);
   OCTAVO_TRY(auto model, model::Model::load(checkpoint, options, {pool, workspace}));
   checkpoint.drop_pages();
   log::info(Source::kEngineCore, "Loading weights took {:.2f} seconds",
             clock.monotonic_s() - start_s);
   log::info(Source::kEngineCore, "Resolved architecture: {}", model->info().architecture);
+  if (device::is_fp8(model->info().kv_dtype)) {
+    log::info(
+        Source::kEngineCore,
+        "Using {} data type to store kv cache: half the memory of bfloat16, but less precise; "
+        "there are no scaling factors",
+        device::name_of(model->info().kv_dtype));
+  }
   log::info(Source::kEngineCore, "Kernels: {}; {} threads", kernels::describe_kernels(),
             pool.num_threads());
   return model;
@@ -110,10 +132,12 @@ Result<TextSide> take(std::future<Result<TextSide>>& later) {
   }
 }
 
-/// Eight hex digits of what decides the answers: model, weights, dtype, kernels.
+/// Eight hex digits of what decides the answers: model, weights, dtypes, kernels.
 std::string system_fingerprint(const model::ModelInfo& info) {
   uint32_t hash = 2166136261u;  // FNV-1a
-  const std::string text = info.weight_hash + info.dtype + kernels::describe_kernels();
+  const std::string text = info.weight_hash + info.dtype +
+                           std::string(device::name_of(info.kv_dtype)) +
+                           kernels::describe_kernels();
   for (const unsigned char c : text) hash = (hash ^ c) * 16777619u;
   return fmt::format("octavo-{}-{:08x}", config::version(), hash);
 }
@@ -126,13 +150,15 @@ void log_engine_config(const config::Config& config) {
   }
   log::info(Source::kEngineCore,
             "Initializing a V1 LLM engine (v{}) with config: model='{}', tokenizer='{}', "
-            "load_format={}, dtype={}, seed={}, block_size={}, enable_prefix_caching={}, "
+            "load_format={}, dtype={}, kv_cache_dtype={}, seed={}, block_size={}, "
+            "enable_prefix_caching={}, "
             "scheduling_policy={}, kernel={}",
             config::version(), engine.model.model,
             engine.model.tokenizer.empty() ? engine.model.model : engine.model.tokenizer,
-            engine.model.load_format, engine.model.dtype, engine.model.seed,
-            engine.cache.block_size, engine.cache.enable_prefix_caching.value_or(true),
-            engine.scheduler.scheduling_policy, engine.kernel);
+            engine.model.load_format, engine.model.dtype, engine.cache.kv_cache_dtype,
+            engine.model.seed, engine.cache.block_size,
+            engine.cache.enable_prefix_caching.value_or(true), engine.scheduler.scheduling_policy,
+            engine.kernel);
 }
 
 Result<int> serve(config::Config config) {
