@@ -138,7 +138,8 @@ void bench_shapes(Bench& bench, WeightFormat format) {
 /// 30 layers of SmolLM2's cache (9 heads, 3 kv heads of 64), blocks in random order.
 void bench_attention(Bench& bench) {
   constexpr int64_t kHeads = 9, kKvHeads = 3, kDim = 64;
-  for (const device::DType dtype : {device::DType::kBF16, device::DType::kF32}) {
+  for (const device::DType dtype :
+       {device::DType::kBF16, device::DType::kE4M3, device::DType::kE5M2, device::DType::kF32}) {
     struct Case {
       int64_t seqs, queries, keys;
     };

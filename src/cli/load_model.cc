@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "base/log.h"
 #include "device/machine.h"
@@ -22,6 +23,19 @@ Result<model::DTypeChoice> dtype_of(const std::string& name) {
   if (name == "float" || name == "float32") return model::DTypeChoice::kFloat32;
   return Error{Code::kInvalidArgument,
                "--dtype " + name + " is not one of auto, half, float16, bfloat16, float, float32"};
+}
+
+/// `--kv-cache-dtype`; nullopt: what --dtype gives.
+Result<std::optional<device::DType>> kv_dtype_of(const std::string& name) {
+  using device::DType;
+  if (name == "auto") return std::optional<DType>();
+  if (name == "fp8") return std::optional(DType::kE4M3);
+  for (const DType dtype : {DType::kF16, DType::kBF16, DType::kE4M3, DType::kE5M2}) {
+    if (name == device::name_of(dtype)) return std::optional(dtype);
+  }
+  return Error{Code::kInvalidArgument,
+               "--kv-cache-dtype " + name +
+                   " is not one of auto, float16, bfloat16, fp8, fp8_e4m3, fp8_e5m2"};
 }
 
 /// Reads for some 10 ms on all threads and says how fast: every decoded token reads all weights, so
@@ -63,12 +77,20 @@ Result<std::unique_ptr<model::Model>> load_model(const checkpoint::Checkpoint& c
   device::Workspace workspace;
   model::ModelOptions options;
   OCTAVO_TRY(options.dtype, dtype_of(config.model.dtype));
+  OCTAVO_TRY(options.kv_dtype, kv_dtype_of(config.cache.kv_cache_dtype));
   options.seed = static_cast<uint64_t>(config.model.seed);
   OCTAVO_TRY(auto model, model::Model::load(checkpoint, options, {pool, workspace}));
   checkpoint.drop_pages();
   log::info(Source::kEngineCore, "Loading weights took {:.2f} seconds",
             clock.monotonic_s() - start_s);
   log::info(Source::kEngineCore, "Resolved architecture: {}", model->info().architecture);
+  if (device::is_fp8(model->info().kv_dtype)) {
+    log::info(
+        Source::kEngineCore,
+        "Using {} data type to store kv cache: half the memory of bfloat16, but less precise; "
+        "there are no scaling factors",
+        device::name_of(model->info().kv_dtype));
+  }
   log::info(Source::kEngineCore, "Kernels: {}; {} threads", kernels::describe_kernels(),
             pool.num_threads());
   check_bandwidth(pool, model->info().weight_bytes);

@@ -20,6 +20,7 @@
 #include "cli/model_files.h"
 #include "cli/stats_log_sink.h"
 #include "config/version.h"
+#include "device/dtype.h"
 #include "device/machine.h"
 #include "frontend/frontend.h"
 #include "kernels/dispatch.h"
@@ -68,10 +69,12 @@ Result<TextSide> take(std::future<Result<TextSide>>& later) {
   }
 }
 
-/// Eight hex digits of what decides the answers: model, weights, dtype, kernels.
+/// Eight hex digits of what decides the answers: model, weights, dtypes, kernels.
 std::string system_fingerprint(const model::ModelInfo& info) {
   uint32_t hash = 2166136261u;  // FNV-1a
-  const std::string text = info.weight_hash + info.dtype + kernels::describe_kernels();
+  const std::string text = info.weight_hash + info.dtype +
+                           std::string(device::name_of(info.kv_dtype)) +
+                           kernels::describe_kernels();
   for (const unsigned char c : text) hash = (hash ^ c) * 16777619u;
   return fmt::format("octavo-{}-{:08x}", config::version(), hash);
 }
@@ -84,13 +87,15 @@ void log_engine_config(const config::Config& config) {
   }
   log::info(Source::kEngineCore,
             "Initializing a V1 LLM engine (v{}) with config: model='{}', tokenizer='{}', "
-            "load_format={}, dtype={}, seed={}, block_size={}, enable_prefix_caching={}, "
+            "load_format={}, dtype={}, kv_cache_dtype={}, seed={}, block_size={}, "
+            "enable_prefix_caching={}, "
             "scheduling_policy={}, kernel={}",
             config::version(), engine.model.model,
             engine.model.tokenizer.empty() ? engine.model.model : engine.model.tokenizer,
-            engine.model.load_format, engine.model.dtype, engine.model.seed,
-            engine.cache.block_size, engine.cache.enable_prefix_caching.value_or(true),
-            engine.scheduler.scheduling_policy, engine.kernel);
+            engine.model.load_format, engine.model.dtype, engine.cache.kv_cache_dtype,
+            engine.model.seed, engine.cache.block_size,
+            engine.cache.enable_prefix_caching.value_or(true), engine.scheduler.scheduling_policy,
+            engine.kernel);
 }
 
 Result<int> serve(config::Config config) {

@@ -5,9 +5,6 @@ namespace {
 
 // Facts of contract: vLLM 0.33.0. A row moves to another table when its feature is built.
 constexpr auto kLaterFlags = std::to_array<Flag>({
-    later("kv-cache-dtype", Kind::kString, "auto", Group::kCache, 'A',
-          "Type of keys and values; auto: float32 with --dtype float32, float16 with float16, else "
-          "bfloat16."),
     later("headless", Kind::kSwitch, "False", Group::kOptions, 'C'),
     later("api-server-count", Kind::kInt, "unset", Group::kOptions, 'C', "",
           {.short_name = "asc", .neutral = "1"}),

@@ -51,7 +51,8 @@ OpWork work_of(const KvLayer& layer, const AttentionBatch& batch, const Attentio
     work.bytes += token_bytes * (window > 0 ? std::min(keys, window + queries) : keys);
   }
   work.ops = 4.0 * pairs * static_cast<double>(params.num_heads * layer.head_dim);
-  work.unit = layer.dtype == device::DType::kBF16 ? OpWork::Unit::kBf16 : OpWork::Unit::kF32;
+  const bool is_bf16 = layer.dtype == device::DType::kBF16 || device::is_fp8(layer.dtype);
+  work.unit = is_bf16 ? OpWork::Unit::kBf16 : OpWork::Unit::kF32;
   return work;
 }
 

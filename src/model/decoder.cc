@@ -94,7 +94,7 @@ void Decoder::fill_info(const DTypePlan& dtype, const WeightLoader& loader,
   info_.hidden_size = config_.hidden_size;
   info_.max_model_len = config_.max_model_len;
   info_.num_kv_groups = config_.num_kv_groups();
-  info_.kv_dtype = dtype.dtype;
+  info_.kv_dtype = dtype.kv_dtype.value_or(dtype.dtype);
   info_.dtype = device::name_of(dtype.dtype);
   info_.weight_format = kernels::name_of(loader.main_format());
   info_.weight_bytes = embedding_.size_bytes() + final_norm_.size_bytes() + lm_head_.size_bytes();

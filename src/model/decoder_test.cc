@@ -45,14 +45,20 @@ std::vector<int32_t> some_tokens(int64_t count) {
 }
 
 std::unique_ptr<Model> load(const TestKernels& kernels, const TestCheckpoint& checkpoint,
-                            DTypeChoice dtype = DTypeChoice::kFloat32, uint64_t seed = 0) {
-  ModelOptions options;
-  options.dtype = dtype;
-  options.seed = seed;
+                            const ModelOptions& options) {
   std::unique_ptr<Model> model = Model::load(checkpoint, options, kernels.ctx).value();
   model->allocate_kv(16, kBlockSize).value();
   model->reserve(kernels.ctx, 64, 4, 64, 256).value();
   return model;
+}
+
+std::unique_ptr<Model> load(const TestKernels& kernels, const TestCheckpoint& checkpoint,
+                            DTypeChoice dtype = DTypeChoice::kFloat32, uint64_t seed = 0) {
+  return load(kernels, checkpoint, {.dtype = dtype, .kv_dtype = std::nullopt, .seed = seed});
+}
+
+ModelOptions with_kv(DTypeChoice dtype, device::DType kv_dtype) {
+  return {.dtype = dtype, .kv_dtype = kv_dtype};
 }
 
 std::vector<float> run(const TestKernels& kernels, Model& model, const ForwardBatch& batch) {
@@ -210,6 +216,10 @@ TEST(Decoder, KvBlocksAreAsLargeAsTheirDTypeSays) {
   // Layers, K and V, tokens, heads, head_dim, bytes.
   EXPECT_EQ(f32->kv_block_bytes(32), size_t(3 * 2 * 32 * 2 * 8 * 4));
   EXPECT_EQ(bf16->kv_block_bytes(32), size_t(3 * 2 * 32 * 2 * 8 * 2));
+  for (const device::DType kv_dtype : {device::DType::kE4M3, device::DType::kE5M2}) {
+    const auto fp8 = load(kernels, hf_llama(), with_kv(DTypeChoice::kFloat32, kv_dtype));
+    EXPECT_EQ(fp8->kv_block_bytes(32), size_t(3 * 2 * 32 * 2 * 8));
+  }
   EXPECT_FALSE(f32->allocate_kv(4, 8).ok());
   EXPECT_FALSE(f32->allocate_kv(4, 24).ok());
   EXPECT_FALSE(f32->allocate_kv(0, 16).ok());
@@ -218,8 +228,10 @@ TEST(Decoder, KvBlocksAreAsLargeAsTheirDTypeSays) {
 
 TEST(Decoder, DTypeChoosesFormatAndCache) {
   TestKernels kernels;
-  const auto dtype_of = [&](const std::string& extra, DTypeChoice choice) {
-    const auto model = load(kernels, hf_llama(extra), choice);
+  const auto dtype_of = [&](const std::string& extra, DTypeChoice choice,
+                            std::optional<device::DType> kv_dtype = std::nullopt) {
+    const auto model =
+        load(kernels, hf_llama(extra), ModelOptions{.dtype = choice, .kv_dtype = kv_dtype});
     const ModelInfo& info = model->info();
     return fmt::format("{} {} {}", info.dtype, info.weight_format, device::name_of(info.kv_dtype));
   };
@@ -228,6 +240,10 @@ TEST(Decoder, DTypeChoosesFormatAndCache) {
   EXPECT_EQ(dtype_of(R"("torch_dtype": "float16")", DTypeChoice::kAuto), "float16 F16 float16");
   EXPECT_EQ(dtype_of(R"("dtype": "bfloat16")", DTypeChoice::kFloat32), "float32 F32 float32");
   EXPECT_EQ(dtype_of("", DTypeChoice::kFloat16), "float16 F16 float16");
+  using device::DType;
+  EXPECT_EQ(dtype_of("", DTypeChoice::kBFloat16, DType::kE4M3), "bfloat16 BF16 fp8_e4m3");
+  EXPECT_EQ(dtype_of("", DTypeChoice::kFloat32, DType::kE5M2), "float32 F32 fp8_e5m2");
+  EXPECT_EQ(dtype_of("", DTypeChoice::kBFloat16, DType::kF16), "bfloat16 BF16 float16");
   EXPECT_THAT(load_error(hf_llama(R"("dtype": "float8_e4m3fn")")), HasSubstr("--dtype"));
 }
 
@@ -261,9 +277,12 @@ TEST(Decoder, AChunkWithoutLogitsFillsTheCacheAllTheSame) {
 }
 
 TEST(Decoder, ABlockGatheredAndRestoredGivesTheSameBits) {
-  for (const DTypeChoice dtype : {DTypeChoice::kFloat32, DTypeChoice::kBFloat16}) {
+  for (const ModelOptions& options :
+       {ModelOptions{.dtype = DTypeChoice::kFloat32}, ModelOptions{.dtype = DTypeChoice::kBFloat16},
+        with_kv(DTypeChoice::kBFloat16, device::DType::kE4M3),
+        with_kv(DTypeChoice::kFloat32, device::DType::kE5M2)}) {
     TestKernels kernels;
-    const auto model = load(kernels, hf_llama(), dtype);
+    const auto model = load(kernels, hf_llama(), options);
     const std::vector<int32_t> tokens = some_tokens(50);
     run(kernels, *model, one_sequence(tokens, 0, 40, /*wants_logits=*/false));
     const auto expected = run(kernels, *model, one_sequence(tokens, 40, 50));
@@ -294,6 +313,12 @@ TEST(Decoder, BlocksHaveAnIdentityAndABound) {
   const auto bf16 = load(kernels, hf_llama(), DTypeChoice::kBFloat16);
   EXPECT_EQ(f32->block_identity(), load(kernels, hf_llama())->block_identity());
   EXPECT_NE(f32->block_identity(), bf16->block_identity());
+  const auto e4m3 =
+      load(kernels, hf_llama(), with_kv(DTypeChoice::kBFloat16, device::DType::kE4M3));
+  const auto e5m2 =
+      load(kernels, hf_llama(), with_kv(DTypeChoice::kBFloat16, device::DType::kE5M2));
+  EXPECT_NE(bf16->block_identity(), e4m3->block_identity());
+  EXPECT_NE(e5m2->block_identity(), e4m3->block_identity());
   EXPECT_EQ(f32->block_identity().weight_hash, f32->info().weight_hash);
   std::vector<std::byte> bytes(f32->kv_block_bytes(kBlockSize));
   EXPECT_TRUE(f32->gather_block(15, bytes).ok());

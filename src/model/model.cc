@@ -39,6 +39,7 @@ Result<std::unique_ptr<Model>> Model::load(const checkpoint::Checkpoint& checkpo
   OCTAVO_TRY(const Architecture* architecture, find_architecture(checkpoint));
   OCTAVO_TRY(const DecoderConfig config, read_decoder_config(checkpoint, *architecture));
   OCTAVO_TRY(DTypePlan dtype, plan_dtype(options.dtype, config, checkpoint));
+  dtype.kv_dtype = options.kv_dtype;
   if (!checkpoint.has_weights() && !dtype.convert_to && dtype.dtype == device::DType::kF16) {
     dtype.convert_to = kernels::WeightFormat::kF16;
   }

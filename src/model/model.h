@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -19,6 +20,8 @@ enum class DTypeChoice { kAuto, kBFloat16, kFloat16, kFloat32 };
 
 struct ModelOptions {
   DTypeChoice dtype = DTypeChoice::kAuto;
+  /// Of the KV cache; nullopt: as `dtype` gives.
+  std::optional<device::DType> kv_dtype = std::nullopt;
   uint64_t seed = 0;  // for dummy weights
   int rank = 0;       // tensor parallelism: one rank now
   int world_size = 1;

@@ -111,13 +111,13 @@ def hf_model():
     return path
 
 
-@pytest.mark.parametrize("dtype,relative", [("bfloat16", 1e-2), ("float32", 1e-4)])
-def test_perplexity_of_smollm2_through_prompt_logprobs(hf_model, dtype, relative):
+def perplexity_of(model, *flags):
+    """Perplexity of the kit's text, and the kit."""
     expected = json.loads((GOLDEN / "smollm2/perplexity.json").read_text())
     begin, end = expected["text"]["bytes"]
     text = Path("/usr/share/common-licenses", expected["text"]["file"]).read_bytes()[begin:end]
-    server = Server("--kv-cache-memory-bytes", "192M", "--dtype", dtype, "--max-model-len", "2048",
-                    model=hf_model)
+    server = Server("--kv-cache-memory-bytes", "192M", "--max-model-len", "2048", *flags,
+                    model=model)
     try:
         tokens = server.post("/tokenize", {"prompt": text.decode(),
                                            "add_special_tokens": False}).json["tokens"]
@@ -131,19 +131,27 @@ def test_perplexity_of_smollm2_through_prompt_logprobs(hf_model, dtype, relative
             scores = answer.json["choices"][0]["prompt_logprobs"]
             means.append(-sum(entry[str(token)]["logprob"]
                               for entry, token in zip(scores[1:], window[1:])) / (size - 1))
-        perplexity = math.exp(sum(means) / len(means))
         assert len(means) == len(expected["windows"])
-        assert abs(perplexity / expected["perplexity"] - 1) <= relative
+        return math.exp(sum(means) / len(means)), expected
     finally:
         server.stop()
 
 
-@pytest.mark.parametrize("flags", [("--num-threads", "8", "--max-num-seqs", "1"),
-                                   ("--num-threads", "1", "--max-num-seqs", "64")])
-def test_scratch_is_planned_for_the_threads_not_for_the_sequences(flags):
-    server = Server("--kv-cache-memory-bytes", "32M", "--max-model-len", "256",
-                    "--max-num-batched-tokens", "64", *flags)
-    try:
-        assert server.complete("one two three " * 40, max_tokens=4)["usage"]["completion_tokens"] == 4
-    finally:
-        server.stop()
+@pytest.mark.parametrize("dtype,relative", [("bfloat16", 1e-2), ("float32", 1e-4)])
+def test_perplexity_of_smollm2_through_prompt_logprobs(hf_model, dtype, relative):
+    perplexity, expected = perplexity_of(hf_model, "--dtype", dtype)
+    assert abs(perplexity / expected["perplexity"] - 1) <= relative
+
+
+def test_what_one_byte_keys_and_values_cost_in_perplexity(hf_model):
+    """Bounds against a change for the worse, not goals: measured were +2.0 % for E4M3 and +5.9 % for
+    E5M2 (docs/performance.md says where they come from)."""
+    wide, _ = perplexity_of(hf_model, "--dtype", "bfloat16")
+    found = {name: perplexity_of(hf_model, "--dtype", "bfloat16", "--kv-cache-dtype", name)[0]
+             for name in ("fp8", "fp8_e5m2")}
+    for name, perplexity in found.items():
+        print(f"{name}: perplexity {perplexity:.4f}, bfloat16 {wide:.4f}, "
+              f"{100 * (perplexity / wide - 1):+.2f} %")
+    assert found["fp8"] != wide
+    assert found["fp8"] / wide - 1 <= 0.03
+    assert found["fp8_e5m2"] / wide - 1 <= 0.09

@@ -48,6 +48,32 @@ def test_start_lines_and_readiness(own_server):
     assert models[0]["object"] == "model" and models[0]["max_model_len"] == 1024
 
 
+def kv_cache_tokens(server):
+    found = re.search(r"KV cache size: ([\d,]+) tokens", server.log_text())
+    return int(found.group(1).replace(",", ""))
+
+
+@pytest.mark.parametrize("name,stored", [("fp8", "fp8_e4m3"), ("fp8_e5m2", "fp8_e5m2")])
+def test_a_cache_of_one_byte_numbers_holds_twice_the_tokens(own_server, name, stored):
+    wide = own_server("--kv-cache-dtype", "bfloat16")
+    small = own_server("--kv-cache-dtype", name)
+    assert f"Using {stored} data type to store kv cache" in small.log_text()
+    assert "data type to store kv cache" not in wide.log_text()
+    assert kv_cache_tokens(small) >= 2 * kv_cache_tokens(wide)
+    assert f'cache_dtype="{name}"' in small.get("/metrics").text
+    answer = small.post("/v1/completions", {"prompt": "The capital of France is", "max_tokens": 8,
+                                            "temperature": 0})
+    assert answer.status == 200 and "Paris" in answer.json["choices"][0]["text"]
+
+
+@pytest.mark.parametrize("name", ["float32", "fp8_inc", "nvfp4", "int8_per_token_head", "FP8"])
+def test_a_cache_type_that_is_not_built_is_a_start_error(name):
+    run = subprocess.run([binary(), "serve", default_model(), "--kv-cache-dtype", name, *POOL],
+                         capture_output=True, text=True, timeout=60)
+    assert run.returncode == 2
+    assert "--kv-cache-dtype" in run.stderr and name in run.stderr and "fp8_e5m2" in run.stderr
+
+
 def test_a_port_in_use_is_one_clear_error():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -19,9 +19,47 @@ struct AttentionCase {
   int64_t sliding_window = 0;
   float softcap = 0.0f;
   MaskKind mask = MaskKind::kCausal;
+  device::DType values = device::DType::kF32;  // K and V are drawn from the numbers of this type
 };
 
+/// The number that a one-byte code stands for, by the formats' definition.
+inline double fp8_value(device::DType dtype, int code) {
+  const bool is_e4m3 = dtype == device::DType::kE4M3;
+  const int mantissa_bits = is_e4m3 ? 3 : 2;
+  const int bias = is_e4m3 ? 7 : 15;
+  const int exponent = (code & 0x7f) >> mantissa_bits;
+  const int mantissa = code & ((1 << mantissa_bits) - 1);
+  const double sign = code & 0x80 ? -1 : 1;
+  if (is_e4m3 && (code & 0x7f) == 0x7f) return std::numeric_limits<double>::quiet_NaN();
+  if (!is_e4m3 && exponent == 31) {
+    return mantissa == 0 ? sign * std::numeric_limits<double>::infinity()
+                         : std::numeric_limits<double>::quiet_NaN();
+  }
+  const double unit = std::ldexp(1.0, -bias - mantissa_bits + std::max(exponent, 1));
+  return sign * unit * (mantissa + (exponent > 0 ? 1 << mantissa_bits : 0));
+}
+
+/// The code that the cache must hold for `x`: the nearest finite number, the even code of two.
+inline int fp8_nearest(device::DType dtype, float x) {
+  const int sign = std::signbit(x) ? 0x80 : 0;
+  if (std::isnan(x)) return sign | 0x7f;
+  const int largest = dtype == device::DType::kE4M3 ? 0x7e : 0x7b;
+  const double magnitude = std::abs(static_cast<double>(x));
+  if (magnitude >= fp8_value(dtype, largest)) return sign | largest;
+  int below = 0;
+  for (int step = 64; step > 0; step /= 2) {
+    if (below + step <= largest && fp8_value(dtype, below + step) <= magnitude) below += step;
+  }
+  const double to_below = magnitude - fp8_value(dtype, below);
+  const double to_above = fp8_value(dtype, below + 1) - magnitude;
+  const bool up = to_above < to_below || (to_above == to_below && below % 2 != 0);
+  return sign | (below + (up ? 1 : 0));
+}
+
 inline float round_to(device::DType dtype, float value) {
+  if (device::is_fp8(dtype)) {
+    return static_cast<float>(fp8_value(dtype, fp8_nearest(dtype, value)));
+  }
   if (dtype == device::DType::kF16) return float_from_f16(f16_from_float(value));
   if (dtype == device::DType::kBF16) return float_from_bf16(bf16_from_float(value));
   return value;
@@ -43,6 +81,12 @@ class PagedSequences {
       q_.push_back(numbers.values(tokens * static_cast<size_t>(q_stride()), 4.0f));
       k_.push_back(numbers.values(tokens * static_cast<size_t>(kv_stride()), 2.0f));
       v_.push_back(numbers.values(tokens * static_cast<size_t>(kv_stride())));
+      for (auto* both : {&k_, &v_}) {
+        for (float& x : both->back()) x = round_to(c.values, x);
+        auto& rounded = both == &k_ ? rounded_k_ : rounded_v_;
+        rounded.push_back(both->back());
+        for (float& x : rounded.back()) x = round_to(c.dtype, x);
+      }
     }
     max_blocks_ = blocks_of(longest) + 1;
     std::vector<int32_t> free(static_cast<size_t>(num_blocks));
@@ -61,7 +105,7 @@ class PagedSequences {
     const size_t bytes =
         static_cast<size_t>(num_pages) * kv_page_bytes(c.dtype, c.num_kv_heads, c.head_dim);
     cache_ = device::Buffer::create(bytes, false).value();
-    std::memset(cache_.data(), 0xff, bytes);  // NaN in all three types
+    std::memset(cache_.data(), 0xff, bytes);  // NaN in all types
     layer_ = {cache_.data(), c.dtype, num_pages, c.num_kv_heads, c.head_dim};
   }
 
@@ -145,10 +189,10 @@ class PagedSequences {
   ///
   /// Tolerance, for outputs that are averages of |v| <= 1:
   ///   a score that is off by e changes its weight by the factor exp(e), the average by 2 e. The
-  ///   score's error: q rounded to bf16 (2^-9 relative) where the cache is bf16, and f32 sums of
-  ///   head_dim terms, each against sum |q k| * scale.
-  ///   Weights are rounded to bf16 (2^-9) where the cache is bf16, exp2 is good to 3e-6 there and
-  ///   to 1e-6 elsewhere; sums over the keys round in f32.
+  ///   score's error: q rounded to bf16 (2^-9 relative) where the cache is bf16 or fp8, and f32
+  ///   sums of head_dim terms, each against sum |q k| * scale. Weights are rounded to bf16 (2^-9)
+  ///   where the cache is bf16 or fp8, exp2 is good to 3e-6 there and to 1e-6 elsewhere; sums over
+  ///   the keys round in f32.
   std::pair<std::vector<double>, double> expected(size_t s, int64_t position, int64_t head) const {
     const int64_t d = c_.head_dim;
     const float* q = &q_[s][static_cast<size_t>(position * q_stride() + head * d)];
@@ -164,11 +208,11 @@ class PagedSequences {
       if (c_.sliding_window > 0) end = std::min(end, position + c_.sliding_window);
     }
     for (int64_t t = begin; t < end; ++t) {
-      const float* k = &k_[s][static_cast<size_t>(t * kv_stride() + kv_head * d)];
+      const float* k = &rounded_k_[s][static_cast<size_t>(t * kv_stride() + kv_head * d)];
       double sum = 0;
       double m = 0;
       for (int64_t i = 0; i < d; ++i) {
-        const double term = static_cast<double>(q[i]) * round_to(c_.dtype, k[i]) * scale();
+        const double term = static_cast<double>(q[i]) * k[i] * scale();
         sum += term;
         m += std::abs(term);
       }
@@ -182,14 +226,14 @@ class PagedSequences {
     for (size_t j = 0; j < scores.size(); ++j) {
       const double w = std::exp(scores[j] - largest);
       total += w;
-      const float* v = &v_[s][static_cast<size_t>((begin + static_cast<int64_t>(j)) * kv_stride() +
-                                                  kv_head * d)];
+      const float* v = &rounded_v_[s][static_cast<size_t>(
+          (begin + static_cast<int64_t>(j)) * kv_stride() + kv_head * d)];
       for (int64_t i = 0; i < d; ++i) {
-        out[static_cast<size_t>(i)] += w * round_to(c_.dtype, v[i]);
+        out[static_cast<size_t>(i)] += w * v[i];
       }
     }
     for (double& x : out) x /= total;
-    const bool rounded = c_.dtype == device::DType::kBF16;
+    const bool rounded = c_.dtype == device::DType::kBF16 || device::is_fp8(c_.dtype);
     const double score_error =
         magnitude * ((rounded ? 0x1p-9 : 0) + (d + 4.0) * 0x1p-23) + std::abs(c_.softcap) * 0x1p-22;
     const double tolerance = 2 * score_error + (rounded ? 2 * 0x1p-9 + 6e-6 : 4e-6) +
@@ -217,11 +261,11 @@ class PagedSequences {
         std::byte* const v = k + head_bytes / 2;
         const int64_t o = t % kPageTokens;
         for (int64_t i = 0; i < c_.head_dim; ++i) {
-          const bool pairs = size == 2;
-          std::memset(k + (pairs ? 64 * (i / 2) + 4 * o + 2 * (i % 2) : 64 * i + 4 * o), 0xff,
+          const bool pairs = size <= 2;
+          std::memset(k + size * (pairs ? 32 * (i / 2) + 2 * o + i % 2 : 16 * i + o), 0xff,
                       static_cast<size_t>(size));
           std::memset(
-              v + (pairs ? (o / 2 * c_.head_dim + i) * 4 + 2 * (o % 2) : (o * c_.head_dim + i) * 4),
+              v + size * (pairs ? (o / 2 * c_.head_dim + i) * 2 + o % 2 : o * c_.head_dim + i),
               0xff, static_cast<size_t>(size));
         }
       }
@@ -230,7 +274,8 @@ class PagedSequences {
 
   AttentionCase c_;
   std::vector<int64_t> lengths_;
-  std::vector<std::vector<float>> q_, k_, v_;  // per sequence
+  std::vector<std::vector<float>> q_, k_, v_;              // per sequence
+  std::vector<std::vector<float>> rounded_k_, rounded_v_;  // as the cache holds them
   int64_t max_blocks_ = 0;
   std::vector<int32_t> tables_;
   device::Buffer cache_;

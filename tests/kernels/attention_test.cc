@@ -9,8 +9,9 @@ namespace {
 class Attention : public WithVariant {};
 INSTANTIATE_TEST_SUITE_P(Variant, Attention, testing::ValuesIn(runnable_variants()), variant_name);
 
-constexpr device::DType kDTypes[] = {device::DType::kF32, device::DType::kF16,
-                                     device::DType::kBF16};
+constexpr device::DType kDTypes[] = {device::DType::kF32, device::DType::kF16, device::DType::kBF16,
+                                     device::DType::kE4M3, device::DType::kE5M2};
+constexpr device::DType kFp8[] = {device::DType::kE4M3, device::DType::kE5M2};
 
 std::vector<AttentionCase> cases() {
   std::vector<AttentionCase> out;
@@ -120,6 +121,58 @@ TEST_P(Attention, PrefillChunksAndDecodeAgreeBitForBit) {
   }
 }
 
+/// With one key the weight is one and the result is its V: every code, NaN and infinity too.
+TEST_P(Attention, EveryCodeOfOneByteIsWidenedExactly) {
+  constexpr int64_t kDim = 256;
+  for (const device::DType dtype : kFp8) {
+    Machine machine(1);
+    std::vector<std::byte> page(kv_page_bytes(dtype, 1, kDim));
+    for (int code = 0; code < kDim; ++code) {
+      page[static_cast<size_t>(16 * kDim + 2 * code)] = static_cast<std::byte>(code);
+    }
+    const KvLayer layer{page.data(), dtype, 1, 1, kDim};
+    const int32_t starts[] = {0, 1}, lens[] = {1}, table[] = {0};
+    const AttentionBatch batch{1, starts, lens, table, 1, 16};
+    AttentionParams params;
+    params.num_heads = 1;
+    const std::vector<float> q(kDim);
+    std::vector<float> out(kDim);
+    attention(machine.context(), out.data(), kDim, q.data(), kDim, layer, batch, params);
+    for (int code = 0; code < kDim; ++code) {
+      const auto expected = static_cast<float>(fp8_value(dtype, code));
+      const float got = out[static_cast<size_t>(code)];
+      if (std::isnan(expected)) {
+        EXPECT_TRUE(std::isnan(got)) << device::name_of(dtype) << " " << code;
+      } else {
+        EXPECT_EQ(got, expected) << device::name_of(dtype) << " " << code;
+      }
+    }
+  }
+}
+
+TEST_P(Attention, OneByteGivesTheBitsOfBf16WithTheSameNumbers) {
+  const std::vector<int64_t> lengths = {530, 1, 37};
+  for (AttentionCase c : cases()) {
+    if (!device::is_fp8(c.dtype)) continue;
+    SCOPED_TRACE(describe(c));
+    c.values = c.dtype;
+    AttentionCase wide = c;
+    wide.dtype = device::DType::kBF16;
+    Machine machine(2);
+    std::vector<std::vector<float>> outs;
+    for (const AttentionCase& each : {c, wide}) {
+      PagedSequences sequences(each, lengths, 3);
+      std::vector<PagedSequences::Piece> pieces;
+      for (size_t s = 0; s < lengths.size(); ++s) {
+        sequences.write(machine.context(), s, 0, lengths[s]);
+        pieces.push_back({s, 0, lengths[s]});
+      }
+      outs.push_back(sequences.run(machine.context(), pieces));
+    }
+    ASSERT_EQ(std::memcmp(outs[0].data(), outs[1].data(), outs[0].size() * 4), 0);
+  }
+}
+
 class KvWrite : public WithVariant {};
 INSTANTIATE_TEST_SUITE_P(Variant, KvWrite, testing::ValuesIn(runnable_variants()), variant_name);
 
@@ -132,14 +185,11 @@ float cached(const std::byte* page, device::DType dtype, bool is_value, int64_t 
   }
   const int64_t at = is_value ? (token / 2 * head_dim + dim) * 2 + token % 2
                               : (dim / 2 * 16 + token) * 2 + dim % 2;
+  if (device::is_fp8(dtype)) {
+    return static_cast<float>(fp8_value(dtype, static_cast<int>(page[at])));
+  }
   return load_element(dtype == device::DType::kF16 ? WeightFormat::kF16 : WeightFormat::kBF16, page,
                       at);
-}
-
-float rounded(device::DType dtype, float x) {
-  if (dtype == device::DType::kF32) return x;
-  return dtype == device::DType::kF16 ? float_from_f16(f16_from_float(x))
-                                      : float_from_bf16(bf16_from_float(x));
 }
 
 TEST_P(KvWrite, PutsEveryTokenIntoItsPlaceWhateverTheThreads) {
@@ -174,13 +224,66 @@ TEST_P(KvWrite, PutsEveryTokenIntoItsPlaceWhateverTheThreads) {
             const int64_t token = slots[static_cast<size_t>(t)] % 16;
             const int64_t from = t * stride + h * head_dim + d;
             ASSERT_TRUE(same_bits(cached(keys, dtype, false, head_dim, d, token),
-                                  rounded(dtype, k.data()[from])))
+                                  round_to(dtype, k.data()[from])))
                 << "K " << t << " " << h << " " << d;
             ASSERT_TRUE(same_bits(cached(keys + head_bytes / 2, dtype, true, head_dim, d, token),
-                                  rounded(dtype, v.data()[from])))
+                                  round_to(dtype, v.data()[from])))
                 << "V " << t << " " << h << " " << d;
           }
         }
+      }
+    }
+  }
+}
+
+/// Every number of the format, every midpoint of two, and their neighbours in f32.
+std::vector<float> numbers_around_codes(device::DType dtype) {
+  std::vector<float> out = {0.0f,
+                            1e-40f,
+                            1e-12f,
+                            std::numeric_limits<float>::max(),
+                            460.0f,
+                            464.0f,
+                            465.0f,
+                            std::numeric_limits<float>::infinity(),
+                            61439.0f,
+                            61440.0f,
+                            65536.0f,
+                            std::numeric_limits<float>::quiet_NaN(),
+                            std::numeric_limits<float>::signaling_NaN()};
+  for (int code = 0; code < 0x7f; ++code) {
+    const auto low = static_cast<float>(fp8_value(dtype, code));
+    const auto high = static_cast<float>(fp8_value(dtype, code + 1));
+    if (!std::isfinite(low)) break;
+    for (const float x : {low, std::isfinite(high) ? (low + high) / 2 : low}) {
+      for (const float y : {x, std::nextafter(x, 1e30f), std::nextafter(x, -1e30f)}) {
+        out.push_back(y);
+      }
+    }
+  }
+  const size_t positive = out.size();
+  for (size_t i = 0; i < positive; ++i) out.push_back(-out[i]);
+  return out;
+}
+
+TEST_P(KvWrite, RoundsToTheNearestCode) {
+  for (const device::DType dtype : kFp8) {
+    Machine machine(1);
+    std::vector<float> numbers = numbers_around_codes(dtype);
+    numbers.resize((numbers.size() + 1) / 2 * 2);
+    const auto dim = static_cast<int64_t>(numbers.size());
+    std::vector<std::byte> page(kv_page_bytes(dtype, 1, dim));
+    const KvLayer layer{page.data(), dtype, 1, 1, dim};
+    const int64_t slots[] = {0, 1};
+    kv_write(machine.context(), layer, numbers.data(), numbers.data(), 0, slots, 2);
+    for (int64_t d = 0; d < dim; ++d) {
+      const float x = numbers[static_cast<size_t>(d)];
+      const int expected = fp8_nearest(dtype, x);
+      for (int64_t token = 0; token < 2; ++token) {
+        const int64_t k = (d / 2 * 16 + token) * 2 + d % 2;
+        const int64_t v = 16 * dim + d * 2 + token;
+        ASSERT_EQ(static_cast<int>(page[static_cast<size_t>(k)]), expected) << x;
+        ASSERT_EQ(static_cast<int>(page[static_cast<size_t>(v)]), expected) << x;
       }
     }
   }

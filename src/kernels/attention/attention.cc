@@ -44,6 +44,12 @@ size_t scratch_bytes(int64_t rows, int64_t head_dim) {
   return round_up_64(r * static_cast<size_t>(head_dim) * 4) + r * kAttentionChunkKeys * (4 + 2);
 }
 
+/// The pages of a chunk, widened. Counted for every cache type: who sizes the workspace need not
+/// know the type, and memory that is not touched costs nothing.
+size_t widened_bytes(int64_t head_dim) {
+  return kAttentionChunkPages * kv_page_bytes(device::DType::kBF16, 1, head_dim);
+}
+
 /// Cuts a state of `rows` rows out of memory of state_bytes.
 AttentionState place_state(std::byte* at, int64_t rows) {
   const size_t scalars = round_up_64(static_cast<size_t>(rows) * sizeof(float));
@@ -72,12 +78,15 @@ ThreadMemory place_memory(std::byte* at, int64_t rows, int64_t head_dim) {
   memory.scratch.weights = at;
   at += r * kAttentionChunkKeys * 2;
   memory.state = place_state(at, rows);
-  memory.chunk = place_state(at + round_up_64(state_bytes(rows, head_dim)), rows);
+  at += round_up_64(state_bytes(rows, head_dim));
+  memory.chunk = place_state(at, rows);
+  memory.scratch.pages = at + round_up_64(state_bytes(rows, head_dim));
   return memory;
 }
 
 size_t thread_bytes(int64_t rows, int64_t head_dim) {
-  return round_up_64(scratch_bytes(rows, head_dim)) + 2 * round_up_64(state_bytes(rows, head_dim));
+  return round_up_64(scratch_bytes(rows, head_dim)) + 2 * round_up_64(state_bytes(rows, head_dim)) +
+         widened_bytes(head_dim);
 }
 
 /// One task's input: a tile of queries and the chunks of keys it sees.

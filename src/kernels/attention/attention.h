@@ -12,9 +12,9 @@ namespace octavo::kernels {
 inline constexpr int64_t kPageTokens = 16;
 
 /// The cache of one layer. For each page and kv head, keys then values lie together:
-///   bf16, f16  K [head_dim / 2][16 tokens][2],  V [8 token pairs][head_dim][2]
-///   f32        K [head_dim][16 tokens],         V [16 tokens][head_dim]
-/// head_dim must be even.
+///   bf16, f16, e4m3, e5m2  K [head_dim / 2][16 tokens][2],  V [8 token pairs][head_dim][2]
+///   f32                    K [head_dim][16 tokens],         V [16 tokens][head_dim]
+/// head_dim must be even. The types of one byte have no scale factor: a code stands for its value.
 struct KvLayer {
   std::byte* data = nullptr;
   device::DType dtype = device::DType::kBF16;
@@ -27,8 +27,10 @@ struct KvLayer {
 size_t kv_page_bytes(device::DType dtype, int64_t num_kv_heads, int64_t head_dim);
 
 /// Writes K and V of this step's tokens into their slots (slot = block_id * block_size + offset),
-/// rounded to the cache's dtype. When a token is the first of its page the rest of the page is
-/// zeroed, so that what an earlier owner left there can never reach a result.
+/// rounded to the cache's dtype: to nearest, ties to even; what lies beyond e4m3's or e5m2's
+/// largest finite value (infinities too) becomes that value, NaN stays NaN. When a token is the
+/// first of its page the rest of the page is zeroed, so that what an earlier owner left there can
+/// never reach a result.
 ///   k, v          [num_tokens, num_kv_heads, head_dim] f32, rows `stride` apart
 ///   slot_mapping  [num_tokens]; tokens of one page appear in order
 void kv_write(const KernelContext& ctx, const KvLayer& layer, const float* k, const float* v,
@@ -63,7 +65,8 @@ struct AttentionParams {
 /// position seq_len - num_queries + r. Sums run over fixed ranges of absolute key position
 /// (kAttentionChunk), merged in order, in prefill and decode alike: promise P1. A bidirectional
 /// mask needs the keys of all the sequence in the cache: its queries may come in pieces, its keys
-/// not.
+/// not. Queries and weights are rounded to bf16 where the cache is bf16 or fp8; an fp8 cache gives
+/// the bits that a bf16 cache of the same values would give.
 ///   out, q  [num_tokens, num_heads, head_dim] f32, rows `out_stride` / `q_stride` apart
 void attention(const KernelContext& ctx, float* out, int64_t out_stride, const float* q,
                int64_t q_stride, const KvLayer& layer, const AttentionBatch& batch,

@@ -320,10 +320,10 @@ __attribute__((always_inline)) inline void with_count(int count, F f) {
   }
 }
 
+/// `fetch`: do the pages lie in memory, so that the next ones are worth a prefetch?
 template <class S, class T>
-void run_chunk(const AttentionCall& call, const AttentionTile& tile, int64_t chunk,
-               const AttentionScratch& scratch, const AttentionState& result) {
-  const ChunkView view = view_chunk(call, tile, chunk);
+void run_pages(const AttentionCall& call, const AttentionTile& tile, const ChunkView& view,
+               bool fetch, const AttentionScratch& scratch, const AttentionState& result) {
   const int64_t num_rows = tile.num_queries * call.group;
   const int64_t q_bytes = call.head_dim * kElementBytes<S, T>;
   const int64_t o_stride = attention_row_floats(call.head_dim);
@@ -338,7 +338,8 @@ void run_chunk(const AttentionCall& call, const AttentionTile& tile, int64_t chu
           rows, [&]<int MR>() __attribute__((always_inline)) {
             with_count<S::kAttentionPages>(
                 pages, [&]<int NP>() __attribute__((always_inline)) {
-                  score_tile<S, T, MR, NP>(call, scratch.q + row * q_bytes, view, page, row == 0,
+                  score_tile<S, T, MR, NP>(call, scratch.q + row * q_bytes, view, page,
+                                           fetch && row == 0,
                                            scratch.scores + row * kAttentionChunkKeys);
                 });
           });
@@ -376,6 +377,12 @@ void run_chunk(const AttentionCall& call, const AttentionTile& tile, int64_t chu
       dim += 16 * vectors;
     }
   }
+}
+
+template <class S, class T>
+void run_chunk(const AttentionCall& call, const AttentionTile& tile, int64_t chunk,
+               const AttentionScratch& scratch, const AttentionState& result) {
+  run_pages<S, T>(call, tile, view_chunk(call, tile, chunk), true, scratch, result);
 }
 
 template <class S>

@@ -51,7 +51,8 @@ struct AttentionState {
 struct AttentionScratch {
   std::byte* q = nullptr;        // [rows][head_dim] f32, or bf16 pairs
   float* scores = nullptr;       // [rows][256]
-  std::byte* weights = nullptr;  // [rows][256] bf16: the exponentials (bf16 cache only)
+  std::byte* weights = nullptr;  // [rows][256] bf16: the exponentials (bf16 and fp8 caches)
+  std::byte* pages = nullptr;    // [16] pages of one head in bf16 (fp8 caches only)
 };
 
 inline constexpr int kAttentionChunkPages = 16;
@@ -79,16 +80,16 @@ struct AttentionKernels {
 /// The chosen variant, of a cache of `dtype`.
 const AttentionKernels& attention_kernels_of(device::DType dtype);
 
-/// Index order: DType's (f32, f16, bf16).
+/// Index order: DType's (f32, f16, bf16, e4m3, e5m2).
 namespace generic {
-extern const AttentionKernels kAttention[3];
+extern const AttentionKernels kAttention[device::kNumDTypes];
 }
 namespace avx2 {
-extern const AttentionKernels kAttention[3];
+extern const AttentionKernels kAttention[device::kNumDTypes];
 }
 namespace avx512 {
-extern const AttentionKernels kAttention[3];
-extern const AttentionKernels kAttentionBf16Dot[3];
+extern const AttentionKernels kAttention[device::kNumDTypes];
+extern const AttentionKernels kAttentionBf16Dot[device::kNumDTypes];
 }  // namespace avx512
 
 }  // namespace octavo::kernels

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/simd/fp8_forms.h"
+
 // Sixteen lanes in two AVX2 registers; members as in simd_generic.h.
 
 namespace octavo::kernels {
@@ -196,6 +198,34 @@ struct SimdAvx2 {
   }
   OCTAVO_SIMD void store_low_halves(void* p, I x) {
     _mm256_storeu_si256(static_cast<__m256i*>(p), pack_halves(iand(x, iset1(0xffff))));
+  }
+  template <class Form>
+  OCTAVO_SIMD __m256i widen_16_bytes(__m128i codes) {
+    // The sign fills the upper byte; exponent and mantissa move to their place.
+    const __m256i x = _mm256_cvtepi8_epi16(codes);
+    const __m256i moved = _mm256_and_si256(_mm256_slli_epi16(x, Form::kMove),
+                                           _mm256_set1_epi16(static_cast<int16_t>(Form::kKeep)));
+    const __m256i normal = _mm256_add_epi16(moved, _mm256_set1_epi16(Form::kRebias));
+    // Subnormals come from a table: low bytes from its first half, high bytes from its second.
+    const __m256i magnitude = _mm256_and_si256(x, _mm256_set1_epi16(0x7f));
+    const __m256i both = _mm256_or_si256(magnitude, _mm256_slli_epi16(magnitude, 8));
+    const __m256i index = _mm256_or_si256(both, _mm256_set1_epi16(0x0800));
+    const __m256i table = _mm256_broadcastsi128_si256(
+        _mm_loadu_si128(reinterpret_cast<const __m128i*>(kFp8Table<Form>.low_ends)));
+    const __m256i sign = _mm256_and_si256(x, _mm256_set1_epi16(INT16_MIN));
+    const __m256i tiny = _mm256_or_si256(_mm256_shuffle_epi8(table, index), sign);
+    const __m256i is_tiny = _mm256_cmpgt_epi16(_mm256_set1_epi16(Form::kNumLow), magnitude);
+    const __m256i finite = _mm256_blendv_epi8(normal, tiny, is_tiny);
+    const __m256i is_special =
+        _mm256_cmpgt_epi16(magnitude, _mm256_set1_epi16(0x7f - Form::kNumHigh));
+    return _mm256_or_si256(finite,
+                           _mm256_and_si256(is_special, _mm256_set1_epi16(Form::kHighBits)));
+  }
+  template <class Form>
+  OCTAVO_SIMD void widen_bytes(void* to, const void* from) {
+    const auto* const codes = static_cast<const __m128i*>(from);
+    istore(to, {widen_16_bytes<Form>(_mm_loadu_si128(codes)),
+                widen_16_bytes<Form>(_mm_loadu_si128(codes + 1))});
   }
   OCTAVO_SIMD void prefetch(const void* p) {
     _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);

@@ -11,6 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/simd/fp8_forms.h"
+
 // Sixteen lanes in one AVX-512 register; members as in simd_generic.h.
 
 namespace octavo::kernels {
@@ -121,6 +123,22 @@ struct SimdAvx512 {
   }
   OCTAVO_SIMD void store_low_halves(void* p, I a) {
     _mm256_storeu_si256(static_cast<__m256i*>(p), _mm512_cvtepi32_epi16(a));
+  }
+  template <class Form>
+  OCTAVO_SIMD void widen_bytes(void* to, const void* from) {
+    // The sign fills the upper byte; exponent and mantissa move to their place.
+    const __m512i x = _mm512_cvtepi8_epi16(_mm256_loadu_si256(static_cast<const __m256i*>(from)));
+    const __m512i moved = _mm512_and_si512(_mm512_slli_epi16(x, Form::kMove),
+                                           _mm512_set1_epi16(static_cast<int16_t>(Form::kKeep)));
+    const __m512i normal = _mm512_add_epi16(moved, _mm512_set1_epi16(Form::kRebias));
+    // Codes at both ends of the range (subnormals, infinity, NaN) differ in their low five bits.
+    const __m512i ends = _mm512_and_si512(_mm512_add_epi16(x, _mm512_set1_epi16(Form::kNumHigh)),
+                                          _mm512_set1_epi16(0x7f));
+    const __mmask32 at_end =
+        _mm512_cmplt_epu16_mask(ends, _mm512_set1_epi16(Form::kNumLow + Form::kNumHigh));
+    const __m512i looked_up = _mm512_permutexvar_epi16(x, _mm512_loadu_si512(kFp8Table<Form>.ends));
+    const __m512i sign = _mm512_and_si512(x, _mm512_set1_epi16(INT16_MIN));
+    istore(to, _mm512_mask_blend_epi16(at_end, normal, _mm512_or_si512(looked_up, sign)));
   }
   OCTAVO_SIMD void prefetch(const void* p) {
     _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/simd/fp8_forms.h"
+
 // Sixteen lanes in portable C++, on the compiler's vector types. One of three classes `Simd` with
 // the same members; the kernels are templates over them. Everything is in an anonymous namespace
 // and nothing comes from the library, so that no object file shares code with one built for another
@@ -222,6 +224,14 @@ struct SimdGeneric {
     for (int i = 0; i < 16; ++i) {
       const auto x = static_cast<int16_t>(a[i]);
       __builtin_memcpy(static_cast<char*>(p) + 2 * i, &x, 2);
+    }
+  }
+  /// 32 codes of a one-byte format (fp8_forms.h) as bf16, in order.
+  template <class Form>
+  OCTAVO_SIMD void widen_bytes(void* to, const void* from) {
+    for (int i = 0; i < 32; ++i) {
+      const auto code = static_cast<const uint8_t*>(from)[i];
+      __builtin_memcpy(static_cast<char*>(to) + 2 * i, &kFp8Table<Form>.widened[code], 2);
     }
   }
   OCTAVO_SIMD void prefetch(const void* p) { __builtin_prefetch(p); }

@@ -18,10 +18,11 @@ bool is_quantised(kernels::WeightFormat format);
 
 /// What `--dtype` means for one checkpoint.
 struct DTypePlan {
-  device::DType dtype = device::DType::kBF16;  // of the KV cache; what the model is said to run in
+  device::DType dtype = device::DType::kBF16;  // what the model is said to run in
   kernels::Arithmetic arithmetic = kernels::Arithmetic::kNative;
   /// Unquantised matrices are converted to this when they are packed; nullopt: stay as stored.
   std::optional<kernels::WeightFormat> convert_to;
+  std::optional<device::DType> kv_dtype = std::nullopt;  // of the KV cache; nullopt: `dtype`
 
   kernels::WeightFormat packed_format(kernels::WeightFormat stored) const {
     return is_quantised(stored) || !convert_to ? stored : *convert_to;
