@@ -26,6 +26,10 @@ class ClosedFrontend final : public frontend::Frontend {
       std::vector<frontend::GenerateRequest>) override {
     return Error{Code::kUnavailable, "fake"};
   }
+  void control(engine::ControlRequest::Kind, std::string,
+               std::function<void(Status)> reply) override {
+    reply(Error{Code::kUnavailable, "closed"});
+  }
   const tokenizer::Tokenizer& tokenizer() const override { return tokenizer_; }
   const engine::EngineInfo& engine_info() const override { return info_; }
   const observability::EngineMetrics& metrics() const override { return metrics_; }

@@ -65,13 +65,16 @@ __attribute__((always_inline)) inline void add_block(typename S::F (&sum)[MR][NR
     }
   }
   for_each_constant<8>([&](auto l) __attribute__((always_inline)) {
-    if constexpr (kHalves && l.value == 4) {
+    // Two conditions: only the outer one is known when the rest would be looked at.
+    if constexpr (kHalves) {
+      if constexpr (l.value == 4) {
 #pragma GCC unroll 8
-      for (int m = 0; m < MR; ++m) {
+        for (int m = 0; m < MR; ++m) {
 #pragma GCC unroll 8
-        for (int n = 0; n < NR; ++n) {
-          first[m][n] = S::mul(S::to_f(acc[m][n]), a[n]);
-          acc[m][n] = S::iset1(x[m * x_stride].c[1]);
+          for (int n = 0; n < NR; ++n) {
+            first[m][n] = S::mul(S::to_f(acc[m][n]), a[n]);
+            acc[m][n] = S::iset1(x[m * x_stride].c[1]);
+          }
         }
       }
     }
