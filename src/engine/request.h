@@ -60,7 +60,7 @@ inline constexpr int kNumFinishReasons = 5;
 inline size_t num_list_bytes(const SamplingParams& params) {
   size_t num_tokens = params.stop_token_ids.size() + params.allowed_token_ids.size();
   for (const auto& word : params.bad_words)
-    num_tokens += word.size() + sizeof(word) / sizeof(TokenId);
+    num_tokens += word.size() + sizeof(std::vector<TokenId>) / sizeof(TokenId);
   return num_tokens * sizeof(TokenId) + params.logit_bias.size() * sizeof(params.logit_bias[0]);
 }
 

@@ -26,19 +26,6 @@ void sort_best(std::vector<Candidate>& candidates, size_t k) {
   std::ranges::sort(candidates, ranks_before);
 }
 
-/// Cuts sorted candidates to the head whose sum, after `sum` of others, reaches the threshold.
-/// False: they do not reach it.
-bool cut(std::vector<Candidate>& candidates, size_t begin, double sum, double threshold) {
-  for (size_t i = begin; i < candidates.size(); ++i) {
-    sum += candidates[i].value;
-    if (sum >= threshold) {
-      candidates.resize(i + 1);
-      return true;
-    }
-  }
-  return false;
-}
-
 /// Tokens by the leading bits of their weight: exponent and three bits of the mantissa. The order
 /// of buckets is that of the weights.
 constexpr int kBucketShift = 20;
@@ -67,10 +54,21 @@ void find_nucleus_by_buckets(std::span<const float> weights, double threshold,
     if (bucket > edge) std::swap(out[num_above++], out.back());
   }
   std::sort(out.begin() + static_cast<ptrdiff_t>(num_above), out.end(), ranks_before);
-  cut(out, num_above, above, threshold);
+  cut_to_head(out, threshold, num_above, above);
 }
 
 }  // namespace
+
+bool cut_to_head(std::vector<Candidate>& candidates, double threshold, size_t begin, double sum) {
+  for (size_t i = begin; i < candidates.size(); ++i) {
+    sum += candidates[i].value;
+    if (sum >= threshold) {
+      candidates.resize(i + 1);
+      return true;
+    }
+  }
+  return false;
+}
 
 void largest_of_row(std::span<const float> row, int64_t k, CandidateScratch& scratch,
                     std::vector<Candidate>& out) {
@@ -105,7 +103,7 @@ void find_nucleus(std::span<const float> weights, double threshold, CandidateScr
     if (found == static_cast<int64_t>(kFew)) break;
     take(weights, ids.first(static_cast<size_t>(found)), out);
     std::ranges::sort(out, ranks_before);
-    if (cut(out, 0, 0.0, threshold)) return;
+    if (cut_to_head(out, threshold)) return;
   }
   find_nucleus_by_buckets(weights, threshold, out);
 }

@@ -20,6 +20,11 @@ constexpr bool ranks_before(const Candidate& a, const Candidate& b) {
   return a.value > b.value || (a.value == b.value && a.token < b.token);
 }
 
+/// Cuts candidates to the head whose sum reaches the threshold (> 0): from `begin` on they are
+/// sorted, those before it sum to `sum`. False: they do not reach it, and all stay.
+bool cut_to_head(std::vector<Candidate>& candidates, double threshold, size_t begin = 0,
+                 double sum = 0.0);
+
 /// Memory of the searches below; grows to the vocabulary once.
 struct CandidateScratch {
   std::vector<float> maxima;

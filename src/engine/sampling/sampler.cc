@@ -72,16 +72,6 @@ TokenId draw_from_weights(std::span<const float> weights, double uniform,
       begin + find_by_weight(count, target, [&](size_t i) { return weights[begin + i]; }));
 }
 
-/// Cuts sorted candidates (values are weights) to the smallest head whose sum reaches the
-/// threshold.
-void cut_to_nucleus(std::vector<Candidate>& candidates, double threshold) {
-  double sum = 0.0;
-  for (size_t i = 0; i < candidates.size() && sum < threshold; ++i) {
-    sum += candidates[i].value;
-    if (sum >= threshold) candidates.resize(i + 1);
-  }
-}
-
 }  // namespace
 
 double uniform_at(uint64_t seed, int32_t position) {
@@ -152,7 +142,7 @@ TokenId draw_token(std::span<const float> row, const kernels::LogitsScan& scan,
       total += candidate.value;
     }
     if (has_top_p) {
-      cut_to_nucleus(candidates, static_cast<double>(params.top_p) * total);
+      cut_to_head(candidates, static_cast<double>(params.top_p) * total);
     }
   } else {
     scratch.weights.resize(row.size());
