@@ -171,7 +171,7 @@ ABUSES = {
 
 @pytest.mark.parametrize("name", ABUSES)
 def test_ten_repeats_leave_the_memory_as_it_was(server, name):
-    """The first rounds may fill caches and arenas; ten more may not add to them."""
+    """The first rounds may fill caches and arenas; further ones may not add to them for ever."""
     descriptors = server.num_descriptors()
 
     def round_trip():
@@ -182,10 +182,17 @@ def test_ten_repeats_leave_the_memory_as_it_was(server, name):
                 assert status(reply) in (None, 400, 413, 431), reply
         wait_for(lambda: server.num_descriptors() <= descriptors, what="the connection is closed")
 
+    def growth_of_ten():
+        before = server.rss_bytes()
+        for _ in range(10):
+            round_trip()
+        return server.rss_bytes() - before
+
     for _ in range(5):
         round_trip()
-    before = server.rss_bytes()
-    for _ in range(10):
-        round_trip()
+    # What an abuse leaves behind it leaves every time; an arena of the allocator grows once.
+    growths = []
+    while len(growths) < 5 and min(growths, default=1 << 30) > 256 << 10:
+        growths.append(growth_of_ten())
     assert server.get("/health").status == 200
-    assert server.rss_bytes() - before < 8 << 20  # some buffers that the allocator keeps or not
+    assert min(growths) <= 256 << 10, growths
