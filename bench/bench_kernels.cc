@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "device/machine.h"
 #include "device/roofs.h"
+#include "device/thread_plan.h"
 #include "kernels/attention/attention.h"
 #include "kernels/dispatch.h"
 #include "kernels/linear/linear.h"
@@ -262,7 +262,7 @@ int print_roofs(Bench& bench, std::vector<size_t> mebibytes) {
 int run(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   Bench bench(argc > 1 ? std::max(static_cast<int>(std::strtol(argv[1], nullptr, 10)), 1)
-                       : device::default_num_threads());
+                       : device::plan_threads({}).value().num_threads);
   const auto wanted = [&](std::string_view what) {
     if (argc <= 2) return true;
     for (int i = 2; i < argc; ++i) {

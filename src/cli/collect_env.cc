@@ -19,6 +19,7 @@
 
 #include "config/version.h"
 #include "device/machine.h"
+#include "device/thread_plan.h"
 
 namespace octavo::cli {
 namespace {
@@ -106,7 +107,8 @@ void print_devices(Report& report) {
              first_line_of("nvidia-smi --query-gpu=driver_version --format=csv,noheader"));
   report.section("CPU Info");
   report.text(output_of("lscpu").value_or(kNothing));
-  report.row("Threads octavo would use", std::to_string(device::default_num_threads()));
+  const auto threads = device::plan_threads({});
+  report.row("Threads octavo would use", std::to_string(threads.ok() ? threads->num_threads : 1));
   report.row("Memory limit (MiB)", std::to_string(device::memory_limit_bytes() >> 20));
   report.row("Memory available (MiB)", std::to_string(device::available_memory_bytes() >> 20));
 }

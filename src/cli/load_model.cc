@@ -5,10 +5,11 @@
 #include <optional>
 
 #include "base/log.h"
-#include "device/machine.h"
 #include "device/memory.h"
 #include "device/roofs.h"
+#include "device/thread_plan.h"
 #include "device/thread_pool.h"
+#include "engine/engine.h"
 #include "kernels/dispatch.h"
 
 namespace octavo::cli {
@@ -40,7 +41,8 @@ Result<std::optional<device::DType>> kv_dtype_of(const std::string& name) {
 
 /// Reads for some 10 ms on all threads and says how fast: every decoded token reads all weights, so
 /// this bounds the rate of one stream.
-void check_bandwidth(device::ThreadPool& pool, size_t weight_bytes) {
+void check_bandwidth(device::ThreadPool& pool, const device::ThreadPlan& threads,
+                     size_t weight_bytes) {
   constexpr size_t kReadBytes = size_t{32} << 20;
   constexpr double kSlowGbPerThread = 1.0;  // a tenth of what a server's core usually gets
   const auto buffer = device::Buffer::create(kReadBytes, true);
@@ -48,8 +50,9 @@ void check_bandwidth(device::ThreadPool& pool, size_t weight_bytes) {
   std::memset(buffer->data(), 1, kReadBytes);
   const double gb_s = device::measure_read(pool, buffer->data(), kReadBytes, 2);
   log::info(Source::kEngineCore,
-            "Self-check: {} threads (not bound to cores) read {:.1f} GB/s; {:.2f} GB of weights",
-            pool.num_threads(), gb_s, static_cast<double>(weight_bytes) / 1e9);
+            "Self-check: {} threads ({}) read {:.1f} GB/s; {:.2f} GB of weights",
+            pool.num_threads(), device::describe_binding(threads), gb_s,
+            static_cast<double>(weight_bytes) / 1e9);
   if (gb_s >= kSlowGbPerThread * pool.num_threads()) return;
   log::warning(Source::kEngineCore,
                "This machine reads memory at {:.1f} GB/s only: busy neighbours or a CPU limit? One "
@@ -72,8 +75,10 @@ Result<std::unique_ptr<model::Model>> load_model(const checkpoint::Checkpoint& c
                                                  const config::EngineConfig& config, Clock& clock) {
   const double start_s = clock.monotonic_s();
   log::info(Source::kEngineCore, "Starting to load model {}...", checkpoint.path());
-  device::ThreadPool pool(config.num_threads > 0 ? config.num_threads
-                                                 : device::default_num_threads());
+  OCTAVO_TRY(const device::ThreadPlan threads, engine::Engine::thread_plan(config));
+  device::ThreadPool pool(threads);
+  // Weights lie on the NUMA node of the threads that write them.
+  const device::CallerBinding binding(pool);
   device::Workspace workspace;
   model::ModelOptions options;
   OCTAVO_TRY(options.dtype, dtype_of(config.model.dtype));
@@ -93,7 +98,7 @@ Result<std::unique_ptr<model::Model>> load_model(const checkpoint::Checkpoint& c
   }
   log::info(Source::kEngineCore, "Kernels: {}; {} threads", kernels::describe_kernels(),
             pool.num_threads());
-  check_bandwidth(pool, model->info().weight_bytes);
+  check_bandwidth(pool, threads, model->info().weight_bytes);
   return model;
 }
 

@@ -21,7 +21,7 @@
 #include "cli/stats_log_sink.h"
 #include "config/version.h"
 #include "device/dtype.h"
-#include "device/machine.h"
+#include "device/thread_plan.h"
 #include "frontend/frontend.h"
 #include "kernels/dispatch.h"
 #include "model/model.h"
@@ -132,8 +132,8 @@ Result<int> serve(config::Config config) {
   api.system_fingerprint = system_fingerprint(model->info());
   api.default_sampling_json = text.default_sampling_json;
   api.kernels = kernels::describe_kernels();
-  api.num_threads =
-      config.engine.num_threads > 0 ? config.engine.num_threads : device::default_num_threads();
+  OCTAVO_TRY(const device::ThreadPlan threads, engine::Engine::thread_plan(config.engine));
+  api.num_threads = threads.num_threads;
 
   frontend::Frontend::Options options;
   options.config = config.frontend;

@@ -61,7 +61,9 @@ struct EngineConfig {
   CacheConfig cache;
   SchedulerConfig scheduler;
   int num_threads = 0;          // kernel pool; 0 = from cpuset and cgroup quota
-  std::string kernel = "auto";  // auto, generic, avx2, avx512: the highest ISA of the kernels
+  std::string cpus = "auto";    // VLLM_CPU_OMP_THREADS_BIND: auto, nobind or a list of CPUs
+  int num_reserved_cpus = 0;    // VLLM_CPU_NUM_OF_RESERVED_CPU: auto leaves them to others
+  std::string kernel = "auto";  // the highest ISA of the kernels, or auto
   /// Prompts waiting in the engine's queue, bytes of token ids; beyond that kOverloaded.
   int64_t max_queued_prompt_bytes = int64_t{1} << 30;
   /// Builds with OCTAVO_FAULT_HOOKS: "kill@N" or "stall@N" acts in step N (`OCTAVO_FAULT`). Empty =

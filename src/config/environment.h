@@ -24,6 +24,9 @@ std::vector<std::string> process_variable_names();
 /// Those of `names` that begin with VLLM_ and that nothing here reads, sorted.
 std::vector<std::string> unread_variables(std::span<const std::string> names);
 
+/// The variables that are read, as a Markdown table.
+std::string environment_markdown();
+
 /// Sets what the environment's variables say; flags are applied over it. An empty
 /// variable counts as not set. The error names the variable.
 Status apply_environment(const EnvironmentLookup& lookup, Config& config);

@@ -156,7 +156,7 @@ constexpr auto kOctavoFlags = std::to_array<Flag>({
     built("kernel", Kind::kEnum, "auto", Group::kOctavo, 'A',
           "Highest instruction set that kernels may use; auto: the best of this CPU.",
           [](Config& c, const Value& v) { c.engine.kernel = v.text; },
-          {.choices = "auto generic avx2 avx512"}),
+          {.choices = "auto generic avx2 avx2_vnni avx512_core avx512"}),
     built("num-threads", Kind::kInt, "0", Group::kOctavo, 'A',
           "Threads that compute; 0: the CPUs this process may use.",
           [](Config& c, const Value& v) { c.engine.num_threads = static_cast<int>(v.integer); },

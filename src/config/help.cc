@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "config/arguments.h"
+#include "config/environment.h"
 #include "config/flags.h"
 
 namespace octavo::config {
@@ -194,7 +195,10 @@ std::string markdown() {
     out += fmt::format("\n## {}\n\n| flag | type | default | |\n|---|---|---|---|\n{}",
                        title_of(group), rows);
   }
-  return out;
+  return out +
+         "\n## Environment variables\n\nAn empty one counts as not set; a flag wins over its "
+         "variable.\n\n" +
+         environment_markdown();
 }
 
 }  // namespace

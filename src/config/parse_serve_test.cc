@@ -349,6 +349,8 @@ TEST(ParseServe, ReadsTheEnvironment) {
                                   {"VLLM_LOG_STATS_INTERVAL", "2.5"},
                                   {"VLLM_HTTP_TIMEOUT_KEEP_ALIVE", "9"},
                                   {"VLLM_CPU_KVCACHE_SPACE", "2"},
+                                  {"VLLM_CPU_OMP_THREADS_BIND", "0-2"},
+                                  {"VLLM_CPU_NUM_OF_RESERVED_CPU", "1"},
                                   {"VLLM_KEEP_ALIVE_ON_ENGINE_DEATH", "1"},
                                   {"VLLM_MAX_N_SEQUENCES", "4"},
                                   {"PYTHONHASHSEED", "12"},
@@ -357,6 +359,9 @@ TEST(ParseServe, ReadsTheEnvironment) {
   EXPECT_EQ(c.frontend.log_stats_interval_s, 2.5);
   EXPECT_EQ(c.server.keep_alive_timeout_s, 9);
   EXPECT_EQ(c.engine.cache.kv_cache_memory_bytes, int64_t{2} << 30);
+  EXPECT_EQ(c.engine.cpus, "0-2");
+  EXPECT_EQ(c.engine.num_reserved_cpus, 1);
+  EXPECT_THAT(error_of({}, {{"VLLM_CPU_NUM_OF_RESERVED_CPU", "-1"}}), HasSubstr("a count of CPUs"));
   EXPECT_TRUE(c.server.keep_alive_on_engine_death);
   EXPECT_EQ(c.frontend.max_n_sequences, 4);
   EXPECT_TRUE(c.engine.model.allow_long_max_model_len);

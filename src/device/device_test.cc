@@ -99,8 +99,9 @@ TEST(Workspace, HandsOutAlignedPiecesUntilReset) {
 }
 
 TEST(Machine, ReportsSomethingSensible) {
-  EXPECT_GE(default_num_threads(), 1);
-  EXPECT_LE(default_num_threads(), static_cast<int>(std::thread::hardware_concurrency()));
+  const ThreadPlan plan = plan_threads({}).value();
+  EXPECT_GE(plan.num_threads, 1);
+  EXPECT_LE(plan.num_threads, static_cast<int>(std::thread::hardware_concurrency()));
   EXPECT_GT(memory_limit_bytes(), size_t{64} << 20);
   EXPECT_LE(available_memory_bytes(), memory_limit_bytes());
 }

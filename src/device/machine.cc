@@ -1,8 +1,5 @@
 #include "device/machine.h"
 
-#include <sched.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
@@ -17,19 +14,6 @@ namespace {
 
 constexpr size_t kNoLimit = std::numeric_limits<size_t>::max();
 
-/// Whole text of a small file of /proc or /sys, "" when it cannot be read.
-std::string read_small_file(const std::string& path) {
-  std::string text;
-  if (FILE* file = std::fopen(path.c_str(), "re")) {
-    char part[4096];
-    for (size_t n; text.size() < (1u << 20) && (n = std::fread(part, 1, sizeof part, file)) > 0;) {
-      text.append(part, n);
-    }
-    std::fclose(file);
-  }
-  return text;
-}
-
 std::optional<int64_t> parse_number(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
   int64_t value = 0;
@@ -39,7 +23,7 @@ std::optional<int64_t> parse_number(std::string_view text) {
 }
 
 std::optional<int64_t> read_number(const std::string& path) {
-  return parse_number(read_small_file(path));
+  return parse_number(internal::read_small_file(path));
 }
 
 /// Value of the line `key value` in a cgroup's memory.stat; 0 if absent.
@@ -60,7 +44,7 @@ size_t stat_value(std::string_view text, std::string_view key) {
 /// path may name a folder outside of what is mounted; then reading fails and only the root counts.
 void for_each_cgroup(std::string_view controller,
                      const std::function<void(const std::string&)>& visit) {
-  const std::string text = read_small_file("/proc/self/cgroup");
+  const std::string text = internal::read_small_file("/proc/self/cgroup");
   std::string root = "/sys/fs/cgroup";
   if (!controller.empty()) root.append("/").append(controller);
   std::string path(internal::cgroup_path(text, controller));
@@ -90,48 +74,32 @@ MemoryLimit cgroup_memory() {
   MemoryLimit limit;
   for_each_cgroup("", [&](const std::string& folder) {  // "max" is no number: no limit
     apply_limit(limit, read_number(folder + "/memory.max"), read_number(folder + "/memory.current"),
-                stat_value(read_small_file(folder + "/memory.stat"), "inactive_file"));
+                stat_value(internal::read_small_file(folder + "/memory.stat"), "inactive_file"));
   });
   for_each_cgroup("memory", [&](const std::string& folder) {
-    apply_limit(limit, read_number(folder + "/memory.limit_in_bytes"),
-                read_number(folder + "/memory.usage_in_bytes"),
-                stat_value(read_small_file(folder + "/memory.stat"), "total_inactive_file"));
+    apply_limit(
+        limit, read_number(folder + "/memory.limit_in_bytes"),
+        read_number(folder + "/memory.usage_in_bytes"),
+        stat_value(internal::read_small_file(folder + "/memory.stat"), "total_inactive_file"));
   });
   return limit;
-}
-
-/// CPUs the cgroups' quotas allow, 0 = no limit.
-int cgroup_cpus() {
-  int cpus = 0;
-  const auto apply = [&](int allowed) {
-    if (allowed > 0) cpus = cpus == 0 ? allowed : std::min(cpus, allowed);
-  };
-  for_each_cgroup("", [&](const std::string& folder) {
-    apply(internal::cpus_of_cpu_max(read_small_file(folder + "/cpu.max")));
-  });
-  for_each_cgroup("cpu", [&](const std::string& folder) {
-    const auto quota = read_number(folder + "/cpu.cfs_quota_us");
-    const auto period = read_number(folder + "/cpu.cfs_period_us");
-    if (quota && period && *quota > 0) {
-      std::string line = std::to_string(*quota);
-      line.append(" ").append(std::to_string(*period));
-      apply(internal::cpus_of_cpu_max(line));
-    }
-  });
-  return cpus;
-}
-
-int affinity_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(CPU_COUNT(&set), 1);
-  // More CPUs than the set can hold.
-  return static_cast<int>(std::max(sysconf(_SC_NPROCESSORS_ONLN), 1L));
 }
 
 }  // namespace
 
 namespace internal {
+
+std::string read_small_file(const std::string& path) {
+  std::string text;
+  if (FILE* file = std::fopen(path.c_str(), "re")) {
+    char part[4096];
+    for (size_t n; text.size() < (1u << 20) && (n = std::fread(part, 1, sizeof part, file)) > 0;) {
+      text.append(part, n);
+    }
+    std::fclose(file);
+  }
+  return text;
+}
 
 size_t meminfo_bytes(std::string_view text, std::string_view key) {
   for (size_t at = 0; at < text.size();) {
@@ -177,19 +145,35 @@ std::string_view cgroup_path(std::string_view text, std::string_view controller)
 
 }  // namespace internal
 
-int default_num_threads() {
-  const int cpus = affinity_cpus();
-  const int quota = cgroup_cpus();
-  return std::max(quota > 0 ? std::min(cpus, quota) : cpus, 1);
+int cpu_quota() {
+  int cpus = 0;
+  const auto apply = [&](int allowed) {
+    if (allowed > 0) cpus = cpus == 0 ? allowed : std::min(cpus, allowed);
+  };
+  for_each_cgroup("", [&](const std::string& folder) {
+    apply(internal::cpus_of_cpu_max(internal::read_small_file(folder + "/cpu.max")));
+  });
+  for_each_cgroup("cpu", [&](const std::string& folder) {
+    const auto quota = read_number(folder + "/cpu.cfs_quota_us");
+    const auto period = read_number(folder + "/cpu.cfs_period_us");
+    if (quota && period && *quota > 0) {
+      std::string line = std::to_string(*quota);
+      line.append(" ").append(std::to_string(*period));
+      apply(internal::cpus_of_cpu_max(line));
+    }
+  });
+  return cpus;
 }
 
 size_t memory_limit_bytes() {
-  const size_t total = internal::meminfo_bytes(read_small_file("/proc/meminfo"), "MemTotal");
+  const size_t total =
+      internal::meminfo_bytes(internal::read_small_file("/proc/meminfo"), "MemTotal");
   return std::min(total == 0 ? kNoLimit : total, cgroup_memory().total);
 }
 
 size_t available_memory_bytes() {
-  const size_t free = internal::meminfo_bytes(read_small_file("/proc/meminfo"), "MemAvailable");
+  const size_t free =
+      internal::meminfo_bytes(internal::read_small_file("/proc/meminfo"), "MemAvailable");
   return std::min(free == 0 ? kNoLimit : free, cgroup_memory().free);
 }
 

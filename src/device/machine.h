@@ -1,13 +1,10 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace octavo::device {
-
-/// Threads this process may keep busy: the CPUs of its affinity mask, at most the CPU quota of its
-/// cgroup (v2 `cpu.max`, v1 `cpu.cfs_quota_us`) rounded up; at least 1.
-int default_num_threads();
 
 /// Memory of the machine as this process may use it: the smaller of MemTotal and the limits of its
 /// cgroup and that cgroup's ancestors.
@@ -17,7 +14,13 @@ size_t memory_limit_bytes();
 /// (page cache that can be dropped counts as free).
 size_t available_memory_bytes();
 
+/// CPUs that the quotas of this process's cgroups (v2 `cpu.max`, v1 `cpu.cfs_quota_us`) allow,
+/// rounded up; 0: no quota.
+int cpu_quota();
+
 namespace internal {
+/// Whole text of a small file of /proc or /sys, at most 1 MiB; "" when it cannot be read.
+std::string read_small_file(const std::string& path);
 /// The number behind `key` in the `Key:   123 kB` lines of /proc/meminfo, in bytes; 0 if absent.
 size_t meminfo_bytes(std::string_view text, std::string_view key);
 /// CPUs that a v2 `cpu.max` line ("max 100000", "150000 100000") allows, rounded up; 0 = no limit.

@@ -43,6 +43,15 @@ void futex_wake_all(std::atomic<uint32_t>& word) {
           nullptr, 0);
 }
 
+/// A CPU that went away since it was planned: the thread runs anywhere, nothing else changes.
+bool bind_thread(int cpu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (cpu >= CPU_SETSIZE) return false;
+  CPU_SET(cpu, &set);
+  return sched_setaffinity(0, sizeof set, &set) == 0;
+}
+
 }  // namespace
 
 /// A job is published by one 64-bit ticket: its number in the upper half, the pieces nobody has
@@ -63,6 +72,7 @@ struct ThreadPool::State {
   std::atomic<bool> stop{false};
 
   std::vector<std::thread> workers;
+  int caller_cpu = -1;
 
   /// Takes pieces until none is left.
   void run_pieces(int thread_index) {
@@ -110,10 +120,18 @@ struct ThreadPool::State {
   }
 };
 
-ThreadPool::ThreadPool(int num_threads) : state_(std::make_unique<State>()) {
-  CHECK_GE(num_threads, 1);
-  for (int i = 1; i < num_threads; ++i) {
-    state_->workers.emplace_back([state = state_.get(), i] { state->work(i); });
+ThreadPool::ThreadPool(const ThreadPlan& plan) : state_(std::make_unique<State>()) {
+  CHECK_GE(plan.num_threads, 1);
+  const auto cpu_of = [&](int i) {
+    const auto index = static_cast<size_t>(i);
+    return index < plan.cpus.size() ? plan.cpus[index] : -1;
+  };
+  state_->caller_cpu = cpu_of(0);
+  for (int i = 1; i < plan.num_threads; ++i) {
+    state_->workers.emplace_back([state = state_.get(), i, cpu = cpu_of(i)] {
+      if (cpu >= 0) (void)bind_thread(cpu);
+      state->work(i);
+    });
   }
 }
 
@@ -121,6 +139,17 @@ ThreadPool::~ThreadPool() {
   state_->stop.store(true, std::memory_order_release);
   state_->publish();
   for (std::thread& worker : state_->workers) worker.join();
+}
+
+int ThreadPool::caller_cpu() const { return state_->caller_cpu; }
+
+CallerBinding::CallerBinding(const ThreadPool& pool) {
+  CPU_ZERO(&before_);
+  if (pool.caller_cpu() < 0 || sched_getaffinity(0, sizeof before_, &before_) != 0) return;
+  bound_ = bind_thread(pool.caller_cpu());
+}
+CallerBinding::~CallerBinding() {
+  if (bound_) sched_setaffinity(0, sizeof before_, &before_);
 }
 
 int ThreadPool::num_threads() const { return static_cast<int>(state_->workers.size()) + 1; }

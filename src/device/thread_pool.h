@@ -1,8 +1,12 @@
 #pragma once
 
+#include <sched.h>
+
 #include <cstdint>
 #include <functional>
 #include <memory>
+
+#include "device/thread_plan.h"
 
 namespace octavo::device {
 
@@ -14,12 +18,16 @@ class ThreadPool {
   /// Plain function and context pointer, so that a call allocates nothing.
   using Task = void (*)(void* context, int64_t begin, int64_t end, int thread_index);
 
-  explicit ThreadPool(int num_threads);
+  explicit ThreadPool(int num_threads) : ThreadPool(ThreadPlan{num_threads, {}}) {}
+  /// Binds its workers as `plan` says; the caller binds itself with `CallerBinding`.
+  explicit ThreadPool(const ThreadPlan& plan);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   int num_threads() const;
+  /// Where the calling thread belongs, -1: anywhere.
+  int caller_cpu() const;
 
   /// Runs `task` over [0, count) in pieces of `grain`, on all threads; returns when all are done.
   /// Which thread takes which piece is not defined, so a task's result must not depend on it.
@@ -40,6 +48,20 @@ class ThreadPool {
  private:
   struct State;
   std::unique_ptr<State> state_;
+};
+
+/// Binds the calling thread to the caller's CPU of a pool, for as long as this lives. Threads that
+/// it starts meanwhile inherit the binding.
+class CallerBinding {
+ public:
+  explicit CallerBinding(const ThreadPool& pool);
+  ~CallerBinding();
+  CallerBinding(const CallerBinding&) = delete;
+  CallerBinding& operator=(const CallerBinding&) = delete;
+
+ private:
+  bool bound_ = false;
+  cpu_set_t before_;
 };
 
 }  // namespace octavo::device

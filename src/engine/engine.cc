@@ -47,13 +47,12 @@ void describe_model(const model::ModelInfo& model, EngineInfo& info) {
 Result<std::unique_ptr<Engine>> Engine::create(const config::EngineConfig& config,
                                                std::unique_ptr<model::Model> model, Clock& clock,
                                                OutputSink& sink) {
-  const int num_threads =
-      config.num_threads > 0 ? config.num_threads : device::default_num_threads();
-  const PlanInputs inputs = plan_inputs(config, *model, num_threads);
+  OCTAVO_TRY(const device::ThreadPlan threads, thread_plan(config));
+  const PlanInputs inputs = plan_inputs(config, *model, threads.num_threads);
   OCTAVO_TRY(EngineInfo info, plan_engine(config, inputs));
   describe_model(model->info(), info);
 
-  auto pool = std::make_unique<device::ThreadPool>(num_threads);
+  auto pool = std::make_unique<device::ThreadPool>(threads);
   auto workspace = std::make_unique<device::Workspace>();
   const RunnerOptions options{
       .block_size = info.block_size,
@@ -70,7 +69,20 @@ Result<std::unique_ptr<Engine>> Engine::create(const config::EngineConfig& confi
   return create_with_runner(config, std::move(info), std::move(runner), clock, sink);
 }
 
-Status Engine::check_config(const config::EngineConfig& config) { return check_options(config); }
+Result<device::ThreadPlan> Engine::thread_plan(const config::EngineConfig& config) {
+  auto plan = device::plan_threads({.num_threads = config.num_threads,
+                                    .bind = config.cpus,
+                                    .num_reserved = config.num_reserved_cpus});
+  if (!plan.ok()) {
+    return Error{plan.error().code, "VLLM_CPU_OMP_THREADS_BIND: " + plan.error().message};
+  }
+  return plan;
+}
+
+Status Engine::check_config(const config::EngineConfig& config) {
+  OCTAVO_TRY(thread_plan(config));
+  return check_options(config);
+}
 
 std::unique_ptr<Engine> Engine::create_with_runner(const config::EngineConfig& config,
                                                    EngineInfo info,

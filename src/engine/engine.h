@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "config/config.h"
+#include "device/thread_plan.h"
 #include "engine/message.h"
 
 namespace octavo::model {
@@ -52,6 +53,9 @@ class Engine {
   /// Whether options can be obeyed at all; before weights are loaded. kInvalidArgument names the
   /// flag. `create` checks again, with the model's own numbers.
   static Status check_config(const config::EngineConfig& config);
+  /// Threads of the kernels and their CPUs, from `--num-threads` and the two variables of
+  /// config::EngineConfig.
+  static Result<device::ThreadPlan> thread_plan(const config::EngineConfig& config);
   /// Loads nothing: the model comes loaded. Plans memory, allocates the KV pool, logs the size
   /// line. Errors: the plan does not fit (in vLLM's phrases).
   static Result<std::unique_ptr<Engine>> create(const config::EngineConfig& config,

@@ -77,6 +77,7 @@ Status DecoderRunner::warm_up() {
 Status DecoderRunner::submit(const StepBatch& batch,
                              std::span<const SequenceConstraint> constraints) {
   CHECK(batch_ == nullptr);
+  if (!binding_) binding_.emplace(*pool_);  // the thread that steps, not the one that loaded
   batch_ = &batch;
   forget_and_meet(batch, constraints);
   build_forward_batch(batch);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -70,6 +71,7 @@ class DecoderRunner final : public ModelRunner {
 
   RunnerOptions options_;
   std::unique_ptr<device::ThreadPool> pool_;
+  std::optional<device::CallerBinding> binding_;
   std::unique_ptr<device::Workspace> workspace_;
   std::unique_ptr<model::Model> model_;
   int64_t vocab_size_;
