@@ -1,6 +1,7 @@
 # A room is a folder of src/. Its sources are globbed: adding a file needs no line here.
 #   *_test.cc    belong to the room's unit test
-#   *_avx2.cc, *_avx512.cc   get their ISA flags by name; everything else is portable x86-64
+#   *_avx2.cc, *_avx2_vnni.cc, *_avx512_core.cc, *_avx512.cc, *_avx512_bf16.cc   get their ISA flags
+#                by name; everything else is portable x86-64
 function(octavo_options target)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
   # False positives: of g++ 12 on string assignment at -O3, of clang 14 on wide vector arguments.
@@ -31,14 +32,22 @@ function(octavo_room name)
     add_library(octavo_${name} STATIC ${sources})
     target_link_libraries(octavo_${name} PUBLIC ${ARG_LINK})
     octavo_options(octavo_${name})
+    set(avx2 -mavx2 -mfma -mf16c)
+    set(avx512 ${avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512)
     foreach(source ${sources})
+      set(isa)
       if(source MATCHES "_avx2\\.cc$")
-        set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS -mavx2 -mfma -mf16c)
+        set(isa ${avx2})
+      elseif(source MATCHES "_avx2_vnni\\.cc$")
+        set(isa ${avx2} -mavxvnni)
+      elseif(source MATCHES "_avx512_core\\.cc$")
+        set(isa ${avx512})
       elseif(source MATCHES "_avx512\\.cc$")
-        set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS
-          -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx512bf16
-          -mprefer-vector-width=512)
+        set(isa ${avx512} -mavx512vnni)
+      elseif(source MATCHES "_avx512_bf16\\.cc$")
+        set(isa ${avx512} -mavx512vnni -mavx512bf16)
       endif()
+      set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS ${isa})
     endforeach()
   else()
     add_library(octavo_${name} INTERFACE)
@@ -48,7 +57,7 @@ function(octavo_room name)
     # The kernels' variants inline everything: with all checks in line and debug information for each
     # inlined variable g++ takes minutes for one of them. Checks by call find the same bad accesses.
     foreach(source ${sources})
-      if(source MATCHES "_(generic|avx2|avx512)\\.cc$")
+      if(source MATCHES "_(generic|avx2|avx2_vnni|avx512_core|avx512|avx512_bf16)\\.cc$")
         set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS -g1 -fno-var-tracking
           -fno-sanitize=undefined --param=asan-instrumentation-with-call-threshold=0
           --param=asan-stack=0 -O1)

@@ -19,8 +19,8 @@ double percent(double part, double whole) { return whole > 0 ? 100 * part / whol
 
 std::string_view name_of(Op op) {
   constexpr std::string_view kNames[kNumOps] = {
-      "embedding", "norm",         "qkv_proj",   "rope",      "kv_write", "attention",
-      "o_proj",    "gate_up_proj", "activation", "down_proj", "lm_head",  "sampling"};
+      "embedding",    "qkv_proj",   "rope",      "kv_write", "attention", "o_proj",
+      "gate_up_proj", "activation", "down_proj", "lm_head",  "sampling"};
   return kNames[static_cast<size_t>(op)];
 }
 

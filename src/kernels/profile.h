@@ -17,7 +17,6 @@ namespace octavo::kernels {
 /// What a step spends its time on. Order: as they run.
 enum class Op : uint8_t {
   kEmbedding,
-  kNorm,
   kQkvProj,
   kRope,
   kKvWrite,
@@ -29,7 +28,7 @@ enum class Op : uint8_t {
   kLmHead,
   kSampling,
 };
-inline constexpr int kNumOps = 12;
+inline constexpr int kNumOps = 11;
 std::string_view name_of(Op op);
 
 /// The least that an op must do. `unit` says which arithmetic roof `ops` is held against.

@@ -11,9 +11,11 @@ namespace octavo::kernels {
 /// What a variant needs of the CPU beside its ISA.
 enum class Needs : uint8_t { kNothing, kFastBf16Dot };
 
-/// Does this CPU do more with vdpbf16ps than with FMAs? (AMD's do, Sapphire Rapids does not.)
+/// Does this CPU have vdpbf16ps?
+bool has_bf16_dot();
+/// Does it do more with vdpbf16ps than with FMAs? (AMD's do, Sapphire Rapids does not.)
 bool has_fast_bf16_dot();
-/// Lets a test run the rows of both kinds.
+/// Lets a test run the rows of both kinds; not where the CPU has no such dot.
 void set_fast_bf16_dot_for_test(bool fast);
 
 /// One row of an op's table: what it needs and where its functions are. Tables are sorted best

@@ -9,7 +9,7 @@ namespace {
 constexpr size_t kAlignment = 64;
 
 struct Layout {
-  size_t hidden, normed, cos_sin, qkv, attention, mlp, end;  // offsets, bytes
+  size_t hidden, projected, cos_sin, qkv, attention, mlp, end;  // offsets, bytes
 };
 
 size_t piece(int64_t num_rows, int64_t num_cols) {
@@ -21,8 +21,8 @@ Layout lay_out(const DecoderConfig& config, const StepLimits& limits) {
   const int64_t rows = std::max<int64_t>(limits.num_tokens, 1);
   Layout layout{};
   layout.hidden = 0;
-  layout.normed = layout.hidden + piece(rows, config.hidden_size);
-  layout.cos_sin = layout.normed + piece(rows, config.hidden_size);
+  layout.projected = layout.hidden + piece(rows, config.hidden_size);
+  layout.cos_sin = layout.projected + piece(rows, config.hidden_size);
   layout.qkv = layout.cos_sin + piece(rows, config.head_dim);
   layout.attention = layout.qkv + piece(rows, config.qkv_size());
   layout.mlp = layout.qkv;
@@ -45,7 +45,7 @@ Result<Activations> Activations::create(const DecoderConfig& config, const StepL
     return reinterpret_cast<float*>(result.buffer_.data() + offset);
   };
   result.hidden = at(layout.hidden);
-  result.normed = at(layout.normed);
+  result.projected = at(layout.projected);
   result.cos_sin = at(layout.cos_sin);
   result.qkv = at(layout.qkv);
   result.attention = at(layout.attention);

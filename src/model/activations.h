@@ -28,7 +28,7 @@ class Activations {
   size_t size_bytes() const { return buffer_.size_bytes(); }
 
   float* hidden = nullptr;     // [num_tokens, hidden_size] the residual stream
-  float* normed = nullptr;     // [num_tokens, hidden_size]
+  float* projected = nullptr;  // [num_tokens, hidden_size] on its way to the residual stream
   float* cos_sin = nullptr;    // [num_tokens, head_dim]
   float* qkv = nullptr;        // [num_tokens, q_size + 2 * kv_size]
   float* attention = nullptr;  // [num_tokens, q_size]

@@ -233,11 +233,11 @@ Status Decoder::forward(const kernels::KernelContext& ctx, const ForwardBatch& b
   rope_.prepare(ctx, activations_->cos_sin, batch.positions.data(), num_tokens);
   OCTAVO_TRY(run_layers(step));
   if (num_rows == 0) return {};
-  final_norm_.forward(ctx, activations_->normed, activations_->hidden, num_rows);
   const kernels::OpTimer timer(ctx, kernels::Op::kLmHead, [&] {
     return kernels::work_of(lm_head_.matrix(embedding_), num_rows);
   });
-  lm_head_.forward(ctx, logits.data(), activations_->normed, num_rows, embedding_);
+  lm_head_.forward(ctx, logits.data(), activations_->hidden, num_rows, embedding_,
+                   final_norm_.row_norm());
   scale(ctx, logits.data(), int64_t(logits.size()), float(config_.logits_multiplier));
   return {};
 }

@@ -18,8 +18,8 @@ inline bool all_variants() { return std::getenv("OCTAVO_ALL_VARIANTS") != nullpt
 /// Runs `test` with the kernels of every ISA this CPU has, or only with the best.
 template <class Test>
 void for_each_isa(bool every, const Test& test) {
-  for (const auto isa : {kernels::Isa::kGeneric, kernels::Isa::kAvx2, kernels::Isa::kAvx512}) {
-    if (isa > kernels::best_isa() || (!every && isa != kernels::best_isa())) continue;
+  for (const auto isa : kernels::kIsas) {
+    if (!kernels::supports(isa) || (!every && isa != kernels::best_isa())) continue;
     const ::testing::ScopedTrace trace(__FILE__, __LINE__, std::string(kernels::name_of(isa)));
     CHECK(kernels::set_isa(isa).ok());
     test();

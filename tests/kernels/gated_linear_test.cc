@@ -1,5 +1,6 @@
 #include "kernels/linear/gated_linear.h"
 
+#include "kernels/rms_norm/rms_norm.h"
 #include "kernels/silu_and_mul/silu_and_mul.h"
 #include "linear_cases.h"
 
@@ -26,7 +27,14 @@ struct Case {
 
 /// Step by step: two products, silu, the next product.
 std::vector<float> in_steps(Machine& machine, const WeightRows& gate, const WeightRows& up,
-                            const PackedMatrix& next, const float* x, const Case& c) {
+                            const PackedMatrix& next, const float* rows_of_x, const RowNorm* norm,
+                            const Case& c) {
+  std::vector<float> normed(rows_of_x, rows_of_x + c.cols * c.tokens);
+  if (norm != nullptr) {
+    rms_norm(machine.context(), normed.data(), c.cols, rows_of_x, c.cols, c.tokens, c.cols,
+             norm->weight, norm->eps);
+  }
+  const float* const x = normed.data();
   const auto product = [&](const WeightRows& rows) {
     const int64_t all = rows.matrix->num_rows();
     std::vector<float> whole(static_cast<size_t>(all * c.tokens));
@@ -67,7 +75,11 @@ void expect_same_as_steps(const Case& c, bool stacked) {
   const WeightRows gate{&first, 0, nullptr};
   const WeightRows up =
       stacked ? WeightRows{&first, c.size, bias.data()} : WeightRows{&second, 0, bias.data()};
-  const std::vector<float> expected = in_steps(machine, gate, up, next, x.data(), c);
+  // Every second case is normed on its way.
+  const std::vector<float> norm_weight = numbers.values(static_cast<size_t>(c.cols));
+  const RowNorm row_norm{norm_weight.data(), 1e-5f};
+  const RowNorm* const norm = c.tokens % 2 == 0 ? &row_norm : nullptr;
+  const std::vector<float> expected = in_steps(machine, gate, up, next, x.data(), norm, c);
 
   // No more scratch than is said.
   device::ThreadPool pool(kThreads);
@@ -79,7 +91,7 @@ void expect_same_as_steps(const Case& c, bool stacked) {
   const KernelContext ctx{pool, workspace};
   std::vector<std::byte> rows(prepared_row_bytes(next) * static_cast<size_t>(c.tokens) + 64,
                               std::byte{0x5a});
-  gated_linear(ctx, rows.data(), x.data(), c.cols, c.tokens, gate, up, next);
+  gated_linear(ctx, rows.data(), x.data(), c.cols, c.tokens, gate, up, next, norm);
   for (size_t i = rows.size() - 64; i < rows.size(); ++i) ASSERT_EQ(rows[i], std::byte{0x5a});
   std::vector<float> out(expected.size());
   linear_prepared(ctx, out.data(), kNextRows, rows.data(), c.tokens, next, nullptr,

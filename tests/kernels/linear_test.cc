@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "kernels/embedding/embedding.h"
+#include "kernels/rms_norm/rms_norm.h"
 #include "linear_cases.h"
 
 namespace octavo::kernels {
@@ -60,6 +61,41 @@ void expect_near_reference(WeightFormat format, Arithmetic arithmetic, int64_t r
   }
   for (int64_t m = 0; m < tokens; ++m) {
     for (int64_t n = rows; n < out_stride; ++n) ASSERT_EQ(out.data()[m * out_stride + n], 0.25f);
+  }
+}
+
+/// A norm on the way gives the bits of rms_norm before the product, in no more scratch than is
+/// said.
+TEST_P(Linear, NormsRowsOnTheirWay) {
+  for (const WeightFormat format : kAllFormats) {
+    for (const Arithmetic arithmetic : {Arithmetic::kNative, Arithmetic::kF32}) {
+      for (const int64_t wanted_cols : {64, 576, 1120}) {  // less than a piece, more, several
+        const int64_t cols = block_elements(format) == 1 ? wanted_cols + 1  // an odd end
+                                                         : whole_blocks(format, wanted_cols);
+        for (const int64_t tokens : {1, 40}) {
+          SCOPED_TRACE(std::string(name_of(format)) + " cols " + std::to_string(cols));
+          Machine machine(2);
+          const Matrix matrix = make_matrix(machine, format, arithmetic, 33, cols, 7);
+          Numbers numbers(3);
+          const int64_t stride = cols + 5;
+          const Misaligned x(numbers.values(static_cast<size_t>(stride * tokens)));
+          const Misaligned weight(numbers.values(static_cast<size_t>(cols)));
+          std::vector<float> normed(static_cast<size_t>(cols * tokens));
+          rms_norm(machine.context(), normed.data(), cols, x.data(), stride, tokens, cols,
+                   weight.data(), 1e-5f);
+          std::vector<float> expected(static_cast<size_t>(33 * tokens)), out(expected);
+          linear(machine.context(), expected.data(), 33, normed.data(), cols, tokens, matrix.packed,
+                 nullptr, Epilogue::kStore);
+          device::ThreadPool pool(2);
+          device::Workspace workspace;
+          workspace.reserve(linear_workspace_bytes(matrix.packed, tokens, 2)).value();
+          const RowNorm norm{weight.data(), 1e-5f};
+          linear({pool, workspace}, out.data(), 33, x.data(), stride, tokens, matrix.packed,
+                 nullptr, Epilogue::kStore, &norm);
+          for (size_t i = 0; i < out.size(); ++i) ASSERT_TRUE(same_bits(out[i], expected[i])) << i;
+        }
+      }
+    }
   }
 }
 

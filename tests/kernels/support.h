@@ -87,12 +87,11 @@ struct VariantCase {
 };
 
 inline std::vector<VariantCase> runnable_variants() {
-  std::vector<VariantCase> cases = {{Isa::kGeneric, false}};
-  if (best_isa() >= Isa::kAvx2) cases.push_back({Isa::kAvx2, false});
-  if (best_isa() >= Isa::kAvx512) {
-    cases.push_back({Isa::kAvx512, false});
-    cases.push_back({Isa::kAvx512, true});
+  std::vector<VariantCase> cases;
+  for (const Isa isa : kIsas) {
+    if (supports(isa)) cases.push_back({isa, false});
   }
+  if (has_bf16_dot() && supports(Isa::kAvx512)) cases.push_back({Isa::kAvx512, true});
   return cases;
 }
 

@@ -12,8 +12,8 @@ namespace octavo::kernels {
 namespace {
 
 constexpr auto kAttention = std::to_array<Variant<const AttentionKernels*>>({
-    {Isa::kAvx512, avx512::kAttentionBf16Dot, Needs::kFastBf16Dot},
-    {Isa::kAvx512, avx512::kAttention},
+    {Isa::kAvx512, avx512_bf16::kAttention, Needs::kFastBf16Dot},
+    {Isa::kAvx512Core, avx512_core::kAttention},
     {Isa::kAvx2, avx2::kAttention},
     {Isa::kGeneric, generic::kAttention},
 });

@@ -87,9 +87,11 @@ extern const AttentionKernels kAttention[device::kNumDTypes];
 namespace avx2 {
 extern const AttentionKernels kAttention[device::kNumDTypes];
 }
-namespace avx512 {
+namespace avx512_core {
 extern const AttentionKernels kAttention[device::kNumDTypes];
-extern const AttentionKernels kAttentionBf16Dot[device::kNumDTypes];
-}  // namespace avx512
+}
+namespace avx512_bf16 {
+extern const AttentionKernels kAttention[device::kNumDTypes];
+}
 
 }  // namespace octavo::kernels

@@ -175,10 +175,13 @@ struct Chunk {
   float sums[kChunkRows][NR][16];
 };
 
-/// Adds `count` unpacked blocks to the sums of MR rows.
+/// Adds `count` unpacked blocks to the sums of MR rows. (Not inlined: the gate on its loop looks it
+/// up by name.)
 template <class S, class Q, int MR, int NR>
-void chunk_tile(float (*sums)[NR][16], const UnpackedBlock (*blocks)[kChunkBlocks],
-                const std::byte* rows, size_t x_row_bytes, int64_t count, Prefetch* prefetch) {
+__attribute__((noinline)) void chunk_tile(float (*sums)[NR][16],
+                                          const UnpackedBlock (*blocks)[kChunkBlocks],
+                                          const std::byte* rows, size_t x_row_bytes, int64_t count,
+                                          Prefetch* prefetch) {
   using F = typename S::F;
   using Record = typename RecordOf<Q>::Type;
   F sum[MR][NR];

@@ -24,11 +24,6 @@ int64_t columns_at_once(int64_t num_rows, int64_t unit) {
 
 size_t round_up_64(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-/// Prepared rows of x; none when the kernel reads x itself.
-size_t x_bytes(const PackedMatrix& weight, int64_t num_tokens) {
-  return round_up_64(prepared_row_bytes(weight) * static_cast<size_t>(num_tokens));
-}
-
 size_t piece_bytes(int64_t num_rows, int64_t unit) {
   return static_cast<size_t>(std::max(kPieceElements, num_rows * unit)) * sizeof(float);
 }
@@ -52,20 +47,11 @@ struct Half {
   LinearRun run;
 };
 
-Half half_of(const KernelContext& ctx, const WeightRows& rows, int64_t size, const float* x,
-             int64_t x_stride, int64_t num_tokens) {
-  const LinearKernels& kernels = current_linear_kernels();
-  Half half{call_of(*rows.matrix, rows.first_row, size), run_of(kernels, *rows.matrix)};
+Half half_of(const KernelContext& ctx, const WeightRows& rows, int64_t size, const InputRows& x) {
+  Half half{call_of(*rows.matrix, rows.first_row, size),
+            run_of(current_linear_kernels(), *rows.matrix)};
   half.call.bias = rows.bias;
-  half.call.x = reinterpret_cast<const std::byte*>(x);
-  half.call.x_row_bytes = static_cast<size_t>(x_stride) * sizeof(float);
-  if (const LinearPrepare prepare = prepare_of(kernels, *rows.matrix)) {
-    half.call.x_row_bytes = prepared_row_bytes(*rows.matrix);
-    std::byte* const prepared = ctx.workspace.take(x_bytes(*rows.matrix, num_tokens));
-    prepare_rows(ctx, prepare, prepared, half.call.x_row_bytes, x, x_stride, num_tokens,
-                 rows.matrix->num_cols());
-    half.call.x = prepared;
-  }
+  set_rows(ctx, half.call, x, *rows.matrix);
   return half;
 }
 
@@ -118,18 +104,19 @@ void run_task(const Half& gate, const Half& up, const Target& target, LinearRang
 
 void gated_linear(const KernelContext& ctx, std::byte* out, const float* x, int64_t x_stride,
                   int64_t num_tokens, const WeightRows& gate, const WeightRows& up,
-                  const PackedMatrix& next) {
+                  const PackedMatrix& next, const RowNorm* norm) {
   if (num_tokens <= 0) return;
+  const InputRows rows{x, x_stride, num_tokens, norm};
   const int64_t size = next.num_cols();
   const size_t mark = ctx.workspace.mark();
-  Half gate_half = half_of(ctx, gate, size, x, x_stride, num_tokens);
+  Half gate_half = half_of(ctx, gate, size, rows);
   Half up_half{call_of(*up.matrix, up.first_row, size), gate_half.run};
   if (wants_same_x(gate, up)) {
     up_half.call.x = gate_half.call.x;
     up_half.call.x_row_bytes = gate_half.call.x_row_bytes;
     up_half.call.bias = up.bias;
   } else {
-    up_half = half_of(ctx, up, size, x, x_stride, num_tokens);
+    up_half = half_of(ctx, up, size, rows);
   }
   const int64_t unit = column_unit(*gate.matrix);
   const Target target{next, out, prepare_of(current_linear_kernels(), next), unit};
@@ -168,8 +155,8 @@ void gated_linear(const KernelContext& ctx, std::byte* out, const float* x, int6
 size_t gated_linear_workspace_bytes(const WeightRows& gate, const WeightRows& up,
                                     int64_t num_tokens, int num_threads) {
   if (num_tokens <= 0) return 0;
-  size_t bytes = x_bytes(*gate.matrix, num_tokens);
-  if (!wants_same_x(gate, up)) bytes += x_bytes(*up.matrix, num_tokens);
+  size_t bytes = rows_bytes(*gate.matrix, num_tokens);
+  if (!wants_same_x(gate, up)) bytes += rows_bytes(*up.matrix, num_tokens);
   const int64_t most_rows = std::min(num_tokens, rows_of_task(0));
   return bytes + thread_bytes(gate, up, most_rows, num_tokens) * static_cast<size_t>(num_threads);
 }

@@ -17,11 +17,12 @@ struct WeightRows {
 /// (linear_prepared): the product of a gated MLP's first half never reaches memory in f32.
 ///   out   [num_tokens] rows of prepared_row_bytes(next)
 ///   x     [num_tokens, num_cols] f32, rows `x_stride` apart; may not overlap out
+///   norm  of the rows of x, or nullptr
 ///   gate, up  `size` rows each; next.num_cols() is size
 /// silu(v) = v / (1 + exp(-v)). A row's result depends on that row alone.
 void gated_linear(const KernelContext& ctx, std::byte* out, const float* x, int64_t x_stride,
                   int64_t num_tokens, const WeightRows& gate, const WeightRows& up,
-                  const PackedMatrix& next);
+                  const PackedMatrix& next, const RowNorm* norm = nullptr);
 
 /// Scratch that `gated_linear` takes from the workspace, bytes.
 size_t gated_linear_workspace_bytes(const WeightRows& gate, const WeightRows& up,

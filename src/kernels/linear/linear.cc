@@ -7,14 +7,32 @@
 #include "kernels/dispatch.h"
 #include "kernels/linear/linear_call.h"
 #include "kernels/linear/linear_params.h"
+#include "kernels/rms_norm/rms_norm_params.h"
 #include "kernels/variants.h"
 
 namespace octavo::kernels {
 namespace {
 
+/// `row` with what `over` has in its place.
+LinearKernels overlaid(LinearKernels row, const LinearKernels& over) {
+  for (size_t i = 0; i < kNumWeightFormats; ++i) {
+    if (over.native[i] != nullptr) row.native[i] = over.native[i];
+    if (over.f32[i] != nullptr) row.f32[i] = over.f32[i];
+    if (over.prepare[i] != nullptr) row.prepare[i] = over.prepare[i];
+  }
+  if (over.bf16_bytes != 0) row.bf16_bytes = over.bf16_bytes;
+  return row;
+}
+
+const LinearKernels kAvx2Vnni = overlaid(avx2::kLinear, avx2_vnni::kLinear);
+const LinearKernels kAvx512 = overlaid(avx512_core::kLinear, avx512::kLinear);
+const LinearKernels kAvx512Bf16 = overlaid(kAvx512, avx512_bf16::kLinear);
+
 constexpr auto kLinear = std::to_array<Variant<const LinearKernels*>>({
-    {Isa::kAvx512, &avx512::kLinearBf16Dot, Needs::kFastBf16Dot},
-    {Isa::kAvx512, &avx512::kLinear},
+    {Isa::kAvx512, &kAvx512Bf16, Needs::kFastBf16Dot},
+    {Isa::kAvx512, &kAvx512},
+    {Isa::kAvx512Core, &avx512_core::kLinear},
+    {Isa::kAvx2Vnni, &kAvx2Vnni},
     {Isa::kAvx2, &avx2::kLinear},
     {Isa::kGeneric, &generic::kLinear},
 });
@@ -128,37 +146,75 @@ int64_t rows_of_task(size_t x_row_bytes) {
   return std::clamp<int64_t>(rows / 32 * 32, 64, kMaxRowChunk);
 }
 
-void prepare_rows(const KernelContext& ctx, LinearPrepare prepare, std::byte* out,
-                  size_t out_row_bytes, const float* x, int64_t x_stride, int64_t num_rows,
-                  int64_t num_cols) {
+namespace {
+
+/// Columns that are normed at a time before they are prepared: they stay in L1.
+constexpr int64_t kNormCols = 512;
+static_assert(kNormCols % kSuperBlock == 0);
+
+void norm_row(std::byte* out, const float* x, const RowNorm& norm, LinearPrepare prepare,
+              const PackedMatrix& weight) {
+  const RmsNormKernels& kernels = current_rms_norm_kernels();
+  const int64_t num_cols = weight.num_cols();
+  const float factor = kernels.factor(x, num_cols, norm.eps);
+  if (prepare == nullptr) {
+    kernels.scale(reinterpret_cast<float*>(out), x, norm.weight, num_cols, factor);
+    return;
+  }
+  alignas(64) float normed[kNormCols];
+  for (int64_t i = 0; i < num_cols; i += kNormCols) {
+    const int64_t count = std::min(kNormCols, num_cols - i);
+    kernels.scale(normed, x + i, norm.weight + i, count, factor);
+    prepare(out + prepared_bytes(weight, i), normed, count);
+  }
+}
+
+}  // namespace
+
+void set_rows(const KernelContext& ctx, LinearCall& call, const InputRows& x,
+              const PackedMatrix& weight) {
+  const LinearPrepare prepare = prepare_of(current_linear_kernels(), weight);
+  if (prepare == nullptr && x.norm == nullptr) {
+    call.x = reinterpret_cast<const std::byte*>(x.data);
+    call.x_row_bytes = static_cast<size_t>(x.stride) * sizeof(float);
+    return;
+  }
+  const int64_t num_cols = weight.num_cols();
+  const size_t row_bytes = prepared_row_bytes(weight);
+  std::byte* const out = ctx.workspace.take(rows_bytes(weight, x.count));
   const int64_t grain = std::max<int64_t>(kForkElements / 2 / std::max<int64_t>(num_cols, 1), 1);
-  ctx.pool.parallel_for(num_rows, num_rows * num_cols < kForkElements ? num_rows : grain,
+  ctx.pool.parallel_for(x.count, x.count * num_cols < kForkElements ? x.count : grain,
                         [&](int64_t begin, int64_t end, int) {
                           for (int64_t row = begin; row < end; ++row) {
-                            prepare(out + static_cast<size_t>(row) * out_row_bytes,
-                                    x + row * x_stride, num_cols);
+                            std::byte* const to = out + static_cast<size_t>(row) * row_bytes;
+                            const float* const from = x.data + row * x.stride;
+                            if (x.norm != nullptr) {
+                              norm_row(to, from, *x.norm, prepare, weight);
+                            } else {
+                              prepare(to, from, num_cols);
+                            }
                           }
                         });
+  call.x = out;
+  call.x_row_bytes = row_bytes;
+}
+
+size_t rows_bytes(const PackedMatrix& weight, int64_t num_tokens) {
+  const auto count = static_cast<size_t>(std::max<int64_t>(num_tokens, 0));
+  return (prepared_row_bytes(weight) * count + 63) / 64 * 64;
 }
 
 void linear(const KernelContext& ctx, float* out, int64_t out_stride, const float* x,
             int64_t x_stride, int64_t num_tokens, const PackedMatrix& weight, const float* bias,
-            Epilogue epilogue) {
+            Epilogue epilogue, const RowNorm* norm) {
   if (num_tokens <= 0 || weight.num_rows() == 0) return;
   LinearCall call = call_of(weight, 0, weight.num_rows());
-  call.x = reinterpret_cast<const std::byte*>(x);
-  call.x_row_bytes = static_cast<size_t>(x_stride) * sizeof(float);
   call.out = out;
   call.out_stride = out_stride;
   call.bias = bias;
   call.add = epilogue == Epilogue::kAdd;
   const size_t mark = ctx.workspace.mark();
-  if (const LinearPrepare prepare = prepare_of(current_linear_kernels(), weight)) {
-    call.x_row_bytes = prepared_row_bytes(weight);
-    std::byte* rows = ctx.workspace.take(call.x_row_bytes * static_cast<size_t>(num_tokens));
-    prepare_rows(ctx, prepare, rows, call.x_row_bytes, x, x_stride, num_tokens, weight.num_cols());
-    call.x = rows;
-  }
+  set_rows(ctx, call, {x, x_stride, num_tokens, norm}, weight);
   multiply(ctx, call, num_tokens, weight);
   ctx.workspace.reset(mark);
 }
@@ -178,9 +234,7 @@ void linear_prepared(const KernelContext& ctx, float* out, int64_t out_stride, c
 }
 
 size_t linear_workspace_bytes(const PackedMatrix& weight, int64_t num_tokens, int num_threads) {
-  const size_t rows =
-      prepared_row_bytes(weight) * static_cast<size_t>(std::max<int64_t>(num_tokens, 0));
-  return (rows + 63) / 64 * 64 +
+  return rows_bytes(weight, num_tokens) +
          linear_scratch_bytes(weight, num_tokens) * static_cast<size_t>(num_threads);
 }
 

@@ -82,6 +82,12 @@ class PackedMatrix {
   Arithmetic arithmetic_ = Arithmetic::kNative;
 };
 
+/// The rms_norm of rows of x on their way into a product: never written to memory as f32.
+struct RowNorm {
+  const float* weight = nullptr;  // [num_cols]
+  float eps = 0;
+};
+
 /// What happens to the product: stored, or added to what `out` holds (residual).
 enum class Epilogue : uint8_t { kStore, kAdd };
 
@@ -89,10 +95,11 @@ enum class Epilogue : uint8_t { kStore, kAdd };
 ///   out   [num_tokens, num_rows]  f32, rows `out_stride` apart
 ///   x     [num_tokens, num_cols]  f32, rows `x_stride` apart; may not overlap out
 ///   bias  [num_rows] f32, or nullptr
+///   norm  of the rows of x, or nullptr; the same bits as rms_norm before
 /// The result of a row depends on that row alone: not on num_tokens, the tile, or the threads.
 void linear(const KernelContext& ctx, float* out, int64_t out_stride, const float* x,
             int64_t x_stride, int64_t num_tokens, const PackedMatrix& weight, const float* bias,
-            Epilogue epilogue);
+            Epilogue epilogue, const RowNorm* norm = nullptr);
 
 /// Bytes of a row of x in the form in which the kernels of this machine multiply it with `weight`.
 size_t prepared_row_bytes(const PackedMatrix& weight);

@@ -3,5 +3,5 @@
 #include "kernels/linear/linear_table.h"
 
 namespace octavo::kernels::avx2 {
-const LinearKernels kLinear = all_linear_kernels<SimdAvx2>();
+constinit const LinearKernels kLinear = all_linear_kernels<SimdAvx2>();
 }

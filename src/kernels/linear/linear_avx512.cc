@@ -3,6 +3,5 @@
 #include "kernels/linear/linear_table.h"
 
 namespace octavo::kernels::avx512 {
-const LinearKernels kLinear = all_linear_kernels<SimdAvx512>();
-const LinearKernels kLinearBf16Dot = all_linear_kernels<SimdAvx512Bf16Dot>();
+constinit const LinearKernels kLinear = all_linear_kernels<SimdAvx512>();
 }  // namespace octavo::kernels::avx512

@@ -26,10 +26,20 @@ LinearCall call_of(const PackedMatrix& weight, int64_t first_row, int64_t num_ro
 /// The call's scratch for `num_tokens` rows, of one thread: panels of 4-bit weights, unpacked.
 size_t linear_scratch_bytes(const PackedMatrix& weight, int64_t num_tokens);
 
-/// Prepares rows of x on the pool.
-void prepare_rows(const KernelContext& ctx, LinearPrepare prepare, std::byte* out,
-                  size_t out_row_bytes, const float* x, int64_t x_stride, int64_t num_rows,
-                  int64_t num_cols);
+/// Rows of x as a caller has them.
+struct InputRows {
+  const float* data = nullptr;
+  int64_t stride = 0;
+  int64_t count = 0;
+  const RowNorm* norm = nullptr;
+};
+
+/// Puts x, row_bytes and all into `call` as the kernels read them for `weight`: as they are, or
+/// prepared on the pool in memory of the workspace.
+void set_rows(const KernelContext& ctx, LinearCall& call, const InputRows& x,
+              const PackedMatrix& weight);
+/// What set_rows takes from the workspace at most.
+size_t rows_bytes(const PackedMatrix& weight, int64_t num_tokens);
 
 /// Rows a task takes at most: prepared, they stay in L2 while all the task's panels pass by. Fewer
 /// rows mean that panels are unpacked more often.

@@ -3,5 +3,5 @@
 #include "kernels/linear/linear_table.h"
 
 namespace octavo::kernels::generic {
-const LinearKernels kLinear = all_linear_kernels<SimdGeneric>();
+constinit const LinearKernels kLinear = all_linear_kernels<SimdGeneric>();
 }

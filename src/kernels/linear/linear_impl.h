@@ -566,19 +566,29 @@ void run_unpacking(const LinearCall& call, const LinearRange& range) {
   }
 }
 
+/// The formats of linear_impl.h; with S::kBytesOnly products of bytes alone, the rest is nullptr.
 template <class S>
 constexpr LinearKernels linear_kernels() {
-  constexpr LinearRun kF32 = run_tiles<F32Tiles<S, WeightF32>>;
-  constexpr LinearRun kF16 = run_tiles<F32Tiles<S, WeightF16>>;
-  return LinearKernels{
-      .native = {kF32, kF16, run_tiles<Bf16Tiles<S>>, run_tiles<Int8Tiles<S, Q8_0>>,
-                 run_unpacking<UnpackingTiles<S, Q4_0>>, run_unpacking<UnpackingTiles<S, Q4_1>>},
-      .f32 = {kF32, kF16, run_tiles<F32Tiles<S, WeightBF16>>, run_tiles<F32Tiles<S, WeightQ<Q8_0>>>,
-              run_tiles<F32Tiles<S, WeightQ<Q4_0>>>, run_tiles<F32Tiles<S, WeightQ<Q4_1>>>},
-      .bf16_bytes = S::kBf16Dot ? 2 : 4,
-      .prepare = {nullptr, round_row_f16<S>, round_row_bf16<S>, quantise_row<S, Q8_0>,
-                  quantise_row<S, Q4_0>, quantise_row<S, Q4_1>},
-  };
+  LinearKernels kernels{};
+  kernels.native[3] = run_tiles<Int8Tiles<S, Q8_0>>;
+  kernels.native[4] = run_unpacking<UnpackingTiles<S, Q4_0>>;
+  kernels.native[5] = run_unpacking<UnpackingTiles<S, Q4_1>>;
+  if constexpr (!S::kBytesOnly) {
+    kernels.native[0] = kernels.f32[0] = run_tiles<F32Tiles<S, WeightF32>>;
+    kernels.native[1] = kernels.f32[1] = run_tiles<F32Tiles<S, WeightF16>>;
+    kernels.native[2] = run_tiles<Bf16Tiles<S>>;
+    kernels.f32[2] = run_tiles<F32Tiles<S, WeightBF16>>;
+    kernels.f32[3] = run_tiles<F32Tiles<S, WeightQ<Q8_0>>>;
+    kernels.f32[4] = run_tiles<F32Tiles<S, WeightQ<Q4_0>>>;
+    kernels.f32[5] = run_tiles<F32Tiles<S, WeightQ<Q4_1>>>;
+    kernels.prepare[1] = round_row_f16<S>;
+    kernels.prepare[2] = round_row_bf16<S>;
+    kernels.prepare[3] = quantise_row<S, Q8_0>;
+    kernels.prepare[4] = quantise_row<S, Q4_0>;
+    kernels.prepare[5] = quantise_row<S, Q4_1>;
+    kernels.bf16_bytes = S::kBf16Dot ? 2 : 4;
+  }
+  return kernels;
 }
 
 }  // namespace

@@ -79,9 +79,10 @@ inline constexpr size_t kUnpackedBlockBytes = 128 + 512;
 inline constexpr int kUnpackPanels = 2;
 /// Index order of the arrays below: WeightFormat's.
 inline constexpr int kNumWeightFormats = 11;
-enum : int { kIndexQ5_0 = 6, kIndexQ5_1, kIndexQ4_K, kIndexQ5_K, kIndexQ6_K };
+enum : int { kIndexBF16 = 2, kIndexQ5_0 = 6, kIndexQ5_1, kIndexQ4_K, kIndexQ5_K, kIndexQ6_K };
 
-/// All kernels of one ISA.
+/// All kernels of one ISA. The rows of VNNI and of the bf16 dot hold only what differs from the row
+/// below; the rest is nullptr.
 struct LinearKernels {
   LinearRun native[kNumWeightFormats];
   LinearRun f32[kNumWeightFormats];
@@ -89,15 +90,24 @@ struct LinearKernels {
   LinearPrepare prepare[kNumWeightFormats];  // for native; nullptr: x is read as it is
 };
 
+// All constinit: linear.cc combines them while statics are initialised.
 namespace generic {
 extern const LinearKernels kLinear;
 }
 namespace avx2 {
 extern const LinearKernels kLinear;
 }
+namespace avx2_vnni {
+extern const LinearKernels kLinear;
+}
+namespace avx512_core {
+extern const LinearKernels kLinear;
+}
 namespace avx512 {
 extern const LinearKernels kLinear;
-extern const LinearKernels kLinearBf16Dot;
-}  // namespace avx512
+}
+namespace avx512_bf16 {
+extern const LinearKernels kLinear;
+}
 
 }  // namespace octavo::kernels

@@ -9,6 +9,7 @@ namespace {
 template <class S, class Q>
 constexpr void add_block_format(LinearKernels& kernels, int index) {
   kernels.native[index] = run_blocks<S, Q>;
+  if constexpr (S::kBytesOnly) return;
   kernels.f32[index] = run_tiles<F32Tiles<S, WeightBlocks<Q>>>;
   if constexpr (Q::kScales == BlockScales::kHalves) {
     kernels.prepare[index] = quantise_row_halves<S>;

@@ -8,7 +8,7 @@ namespace octavo::kernels {
 namespace {
 
 constexpr auto kLogits = std::to_array<Variant<const LogitsKernels*>>({
-    {Isa::kAvx512, &avx512::kLogits},
+    {Isa::kAvx512Core, &avx512_core::kLogits},
     {Isa::kAvx2, &avx2::kLogits},
     {Isa::kGeneric, &generic::kLogits},
 });

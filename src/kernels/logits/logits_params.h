@@ -23,7 +23,7 @@ extern const LogitsKernels kLogits;
 namespace avx2 {
 extern const LogitsKernels kLogits;
 }
-namespace avx512 {
+namespace avx512_core {
 extern const LogitsKernels kLogits;
 }
 

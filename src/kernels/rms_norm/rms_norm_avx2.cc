@@ -3,5 +3,5 @@
 #include "kernels/rms_norm/rms_norm_impl.h"
 
 namespace octavo::kernels::avx2 {
-const RmsNormRun kRmsNorm = rms_norm_row<SimdAvx2>;
+const RmsNormKernels kRmsNorm = rms_norm_kernels<SimdAvx2>();
 }

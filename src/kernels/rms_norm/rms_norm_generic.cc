@@ -3,5 +3,5 @@
 #include "kernels/rms_norm/rms_norm_impl.h"
 
 namespace octavo::kernels::generic {
-const RmsNormRun kRmsNorm = rms_norm_row<SimdGeneric>;
+const RmsNormKernels kRmsNorm = rms_norm_kernels<SimdGeneric>();
 }

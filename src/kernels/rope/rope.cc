@@ -9,7 +9,7 @@
 namespace octavo::kernels {
 namespace {
 constexpr auto kRope = std::to_array<Variant<const RopeRun*>>({
-    {Isa::kAvx512, &avx512::kRope},
+    {Isa::kAvx512Core, &avx512_core::kRope},
     {Isa::kAvx2, &avx2::kRope},
     {Isa::kGeneric, &generic::kRope},
 });

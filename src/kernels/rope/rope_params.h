@@ -14,7 +14,7 @@ extern const RopeRun kRope;
 namespace avx2 {
 extern const RopeRun kRope;
 }
-namespace avx512 {
+namespace avx512_core {
 extern const RopeRun kRope;
 }
 

@@ -6,7 +6,7 @@
 namespace octavo::kernels {
 namespace {
 constexpr auto kSiluAndMul = std::to_array<Variant<const SiluAndMulRun*>>({
-    {Isa::kAvx512, &avx512::kSiluAndMul},
+    {Isa::kAvx512Core, &avx512_core::kSiluAndMul},
     {Isa::kAvx2, &avx2::kSiluAndMul},
     {Isa::kGeneric, &generic::kSiluAndMul},
 });

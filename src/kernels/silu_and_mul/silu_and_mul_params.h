@@ -13,7 +13,7 @@ extern const SiluAndMulRun kSiluAndMul;
 namespace avx2 {
 extern const SiluAndMulRun kSiluAndMul;
 }
-namespace avx512 {
+namespace avx512_core {
 extern const SiluAndMulRun kSiluAndMul;
 }
 

@@ -35,13 +35,13 @@ size_t Attention::workspace_bytes(const StepLimits& limits) const {
                                           limits.max_model_len, limits.num_threads)});
 }
 
-Status Attention::write_kv(const Step& step, const RotaryEmbedding& rope,
-                           const kernels::KvLayer& cache) const {
+Status Attention::write_kv(const Step& step, const kernels::RowNorm& norm,
+                           const RotaryEmbedding& rope, const kernels::KvLayer& cache) const {
   const Activations& act = step.activations;
   {
     const auto timer = weights_.qkv_proj.timer(step.ctx, kernels::Op::kQkvProj, step.num_tokens);
-    OCTAVO_TRY(weights_.qkv_proj.forward(step.ctx, act.qkv, act.normed, step.num_tokens,
-                                         kernels::Epilogue::kStore, step.row_adapters));
+    OCTAVO_TRY(weights_.qkv_proj.forward(step.ctx, act.qkv, act.hidden, step.num_tokens,
+                                         kernels::Epilogue::kStore, step.row_adapters, &norm));
   }
   const float* k = act.qkv + q_size_;
   const float* v = k + num_kv_heads_ * head_dim_;

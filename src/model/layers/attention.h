@@ -28,13 +28,14 @@ class Attention {
   const Linear& qkv_proj() const { return weights_.qkv_proj; }
   const Linear& o_proj() const { return weights_.o_proj; }
 
-  /// Reads activations.normed; leaves keys and values of this step's tokens in `cache`.
-  Status write_kv(const Step& step, const RotaryEmbedding& rope,
+  /// Reads the rows of activations.hidden through `norm`; leaves keys and values of this step's
+  /// tokens in `cache`.
+  Status write_kv(const Step& step, const kernels::RowNorm& norm, const RotaryEmbedding& rope,
                   const kernels::KvLayer& cache) const;
   /// After write_kv: activations.attention = softmax(q K^T) V of every row.
   void attend(const Step& step, const kernels::KvLayer& cache) const;
   /// activations.hidden += residual_multiplier * o_proj of activations.attention, first `num_rows`
-  /// rows, which have the adapters `row_adapters`. Overwrites activations.normed.
+  /// rows, which have the adapters `row_adapters`. Overwrites activations.projected.
   Status project(const Step& step, int64_t num_rows, std::span<const int32_t> row_adapters) const;
 
  private:

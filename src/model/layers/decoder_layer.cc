@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/profile.h"
-
 namespace octavo::model {
 namespace {
 
@@ -15,11 +13,6 @@ void keep_rows(float* x, int64_t num_cols, std::span<const int32_t> rows) {
     std::memcpy(x + int64_t(i) * num_cols, x + int64_t(rows[i]) * num_cols,
                 size_t(num_cols) * sizeof(float));
   }
-}
-
-void norm(const Step& step, const RmsNorm& layer, int64_t num_rows) {
-  const kernels::OpTimer timer(step.ctx, kernels::Op::kNorm);
-  layer.forward(step.ctx, step.activations.normed, step.activations.hidden, num_rows);
 }
 
 }  // namespace
@@ -35,8 +28,7 @@ size_t DecoderLayer::workspace_bytes(const StepLimits& limits) const {
 
 Status DecoderLayer::forward(const Step& step, const RotaryEmbedding& rope,
                              const kernels::KvLayer& cache) const {
-  norm(step, attention_norm_, step.num_tokens);
-  OCTAVO_TRY(attention_.write_kv(step, rope, cache));
+  OCTAVO_TRY(attention_.write_kv(step, attention_norm_.row_norm(), rope, cache));
   attention_.attend(step, cache);
   return finish(step, step.num_tokens, step.row_adapters);
 }
@@ -44,8 +36,7 @@ Status DecoderLayer::forward(const Step& step, const RotaryEmbedding& rope,
 Status DecoderLayer::forward_last(const Step& step, const RotaryEmbedding& rope,
                                   const kernels::KvLayer& cache) const {
   const Activations& act = step.activations;
-  norm(step, attention_norm_, step.num_tokens);
-  OCTAVO_TRY(attention_.write_kv(step, rope, cache));
+  OCTAVO_TRY(attention_.write_kv(step, attention_norm_.row_norm(), rope, cache));
   if (step.logits_rows.empty()) return {};  // a prefill chunk that only fills the cache
   attention_.attend(step, cache);
   keep_rows(act.attention, attention_.o_proj().num_cols(), step.logits_rows);
@@ -56,8 +47,7 @@ Status DecoderLayer::forward_last(const Step& step, const RotaryEmbedding& rope,
 Status DecoderLayer::finish(const Step& step, int64_t num_rows,
                             std::span<const int32_t> row_adapters) const {
   OCTAVO_TRY(attention_.project(step, num_rows, row_adapters));
-  norm(step, mlp_norm_, num_rows);
-  return mlp_.forward(step, num_rows, row_adapters);
+  return mlp_.forward(step, num_rows, mlp_norm_.row_norm(), row_adapters);
 }
 
 }  // namespace octavo::model

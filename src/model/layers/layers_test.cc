@@ -149,12 +149,15 @@ TEST(Mlp, AddsTheGatedProductToTheResidual) {
   const StepLimits limits{1, 1, 1, 16, kernels.ctx.pool.num_threads()};
   kernels.workspace.reserve(mlp.workspace_bytes(limits)).value();
   const Activations act = Activations::create(config, limits).value();
-  const std::vector<float> x = test_values(3, 32, 1, 0);
-  std::copy(x.begin(), x.end(), act.normed);
-  std::fill_n(act.hidden, 32, 1.0f);
-  mlp.forward({kernels.ctx, act, {}, 1, {}}, 1).value();
+  const std::vector<float> hidden = test_values(3, 32, 1, 0);
+  std::copy(hidden.begin(), hidden.end(), act.hidden);
+  const RmsNorm norm(test_values(4, 32, 1, 1), 1e-6);
+  mlp.forward({kernels.ctx, act, {}, 1, {}}, 1, norm.row_norm()).value();
+  std::vector<float> x(32);
+  const double scale = 1.0 / std::sqrt(dot(hidden.data(), hidden.data(), 32) / 32 + 1e-6);
+  for (size_t i = 0; i < 32; ++i) x[i] = float(hidden[i] * scale * test_values(4, 32, 1, 1)[i]);
   for (size_t row = 0; row < 32; ++row) {
-    double expected = 1.0;
+    double expected = hidden[row];
     for (size_t i = 0; i < 64; ++i) {
       const double gate = dot(&gate_up[i * 32], x.data(), 32);
       const double up = dot(&gate_up[(64 + i) * 32], x.data(), 32);
@@ -173,8 +176,11 @@ TEST(LmHead, TiedUsesTheEmbeddingTable) {
   std::vector<float> x(32), logits(6);
   const int32_t id = 4;
   embedding.forward(kernels.ctx, x.data(), &id, 1);
-  head.forward(kernels.ctx, logits.data(), x.data(), 1, embedding);
+  const RmsNorm norm(test_values(5, 32, 1, 1), 1e-6);
+  head.forward(kernels.ctx, logits.data(), x.data(), 1, embedding, norm.row_norm());
   for (size_t i = 0; i < 32; ++i) EXPECT_EQ(x[i], table[4 * 32 + i]);
+  const double scale = 1.0 / std::sqrt(dot(x.data(), x.data(), 32) / 32 + 1e-6);
+  for (size_t i = 0; i < 32; ++i) x[i] = float(x[i] * scale * test_values(5, 32, 1, 1)[i]);
   EXPECT_NEAR(logits[2], dot(&table[2 * 32], x.data(), 32), 1e-5);
 }
 

@@ -61,14 +61,15 @@ Status check_adapters(std::span<const int32_t> row_adapters) {
 
 Status Linear::forward(const kernels::KernelContext& ctx, float* out, const float* x,
                        int64_t num_tokens, kernels::Epilogue epilogue,
-                       std::span<const int32_t> row_adapters) const {
+                       std::span<const int32_t> row_adapters, const kernels::RowNorm* norm) const {
   if (num_tokens == 0) return {};
   OCTAVO_TRY(check_adapters(row_adapters));
   if (!brings_residual()) epilogue = kernels::Epilogue::kStore;
   int64_t row = 0;
   for (const kernels::PackedMatrix& matrix : matrices_) {
     const float* bias = bias_.empty() || !brings_residual() ? nullptr : bias_.data() + row;
-    kernels::linear(ctx, out + row, num_rows_, x, num_cols(), num_tokens, matrix, bias, epilogue);
+    kernels::linear(ctx, out + row, num_rows_, x, num_cols(), num_tokens, matrix, bias, epilogue,
+                    norm);
     row += matrix.num_rows();
   }
   return sum(out, num_tokens);

@@ -47,10 +47,12 @@ class Linear {
                          int64_t num_tokens) const;
 
   ///   out  [num_tokens, num_rows()] contiguous;  x  [num_tokens, num_cols()] contiguous
+  ///   norm  of the rows of x, or nullptr
   ///   row_adapters  [num_tokens] the adapter whose product each row adds, -1 = none; or empty
   /// kUnsupported for a row with an adapter: none can be loaded yet.
   Status forward(const kernels::KernelContext& ctx, float* out, const float* x, int64_t num_tokens,
-                 kernels::Epilogue epilogue, std::span<const int32_t> row_adapters = {}) const;
+                 kernels::Epilogue epilogue, std::span<const int32_t> row_adapters = {},
+                 const kernels::RowNorm* norm = nullptr) const;
 
   /// The same with rows that another op left as `matrices().front()`, the only one, reads them.
   Status forward_prepared(const kernels::KernelContext& ctx, float* out, const std::byte* x,

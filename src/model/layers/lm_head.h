@@ -22,12 +22,12 @@ class LmHead {
     return kernels::linear_workspace_bytes(matrix(embedding), num_rows, num_threads);
   }
 
-  ///   logits  [num_rows, vocab_size];  x  [num_rows, hidden_size]
+  ///   logits  [num_rows, vocab_size];  x  [num_rows, hidden_size], normed on its way by `norm`
   void forward(const kernels::KernelContext& ctx, float* logits, const float* x, int64_t num_rows,
-               const Embedding& embedding) const {
+               const Embedding& embedding, const kernels::RowNorm& norm) const {
     const kernels::PackedMatrix& weight = matrix(embedding);
     kernels::linear(ctx, logits, weight.num_rows(), x, weight.num_cols(), num_rows, weight, nullptr,
-                    kernels::Epilogue::kStore);
+                    kernels::Epilogue::kStore, &norm);
   }
 
  private:

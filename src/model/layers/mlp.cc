@@ -27,15 +27,15 @@ size_t Mlp::workspace_bytes(const StepLimits& limits) const {
       down_proj_.workspace_bytes(limits.num_tokens, limits.num_threads));
 }
 
-Status Mlp::forward(const Step& step, int64_t num_rows,
+Status Mlp::forward(const Step& step, int64_t num_rows, const kernels::RowNorm& norm,
                     std::span<const int32_t> row_adapters) const {
   const Activations& act = step.activations;
   OCTAVO_TRY(check_adapters(row_adapters));
   {
     const auto timer = gate_up_proj_.timer(step.ctx, kernels::Op::kGateUpProj, num_rows);
     const auto [gate, up] = halves_of(gate_up_proj_);
-    kernels::gated_linear(step.ctx, act.mlp, act.normed, gate_up_proj_.num_cols(), num_rows, gate,
-                          up, down_proj_.matrices().front());
+    kernels::gated_linear(step.ctx, act.mlp, act.hidden, gate_up_proj_.num_cols(), num_rows, gate,
+                          up, down_proj_.matrices().front(), &norm);
   }
   const auto timer = down_proj_.timer(step.ctx, kernels::Op::kDownProj, num_rows);
   return add_to_residual(step.ctx, act, num_rows * down_proj_.num_rows(), residual_multiplier_,

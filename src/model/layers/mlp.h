@@ -21,8 +21,8 @@ class Mlp {
   const Linear& gate_up_proj() const { return gate_up_proj_; }
   const Linear& down_proj() const { return down_proj_; }
 
-  /// Reads activations.normed, adds to activations.hidden; first `num_rows` rows.
-  Status forward(const Step& step, int64_t num_rows,
+  /// Reads the rows of activations.hidden through `norm` and adds to them; the first `num_rows`.
+  Status forward(const Step& step, int64_t num_rows, const kernels::RowNorm& norm,
                  std::span<const int32_t> row_adapters = {}) const;
 
  private:

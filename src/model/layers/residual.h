@@ -18,13 +18,13 @@ void add_scaled(const kernels::KernelContext& ctx, float* out, const float* x, i
 
 /// activations.hidden += multiplier * what `project(out, epilogue)` computes, its first `count`
 /// elements: how attention and MLP enter the residual stream. Other multipliers than 1 overwrite
-/// activations.normed, which both have read by then.
+/// activations.projected.
 template <class Project>
 Status add_to_residual(const kernels::KernelContext& ctx, const Activations& activations,
                        int64_t count, float multiplier, Project project) {
   if (multiplier == 1.0f) return project(activations.hidden, kernels::Epilogue::kAdd);
-  OCTAVO_TRY(project(activations.normed, kernels::Epilogue::kStore));
-  add_scaled(ctx, activations.hidden, activations.normed, count, multiplier);
+  OCTAVO_TRY(project(activations.projected, kernels::Epilogue::kStore));
+  add_scaled(ctx, activations.hidden, activations.projected, count, multiplier);
   return {};
 }
 

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "kernels/linear/linear.h"
 #include "kernels/rms_norm/rms_norm.h"
 
 namespace octavo::model {
@@ -15,12 +16,8 @@ class RmsNorm {
   int64_t size() const { return int64_t(weight_.size()); }
   size_t size_bytes() const { return weight_.size() * sizeof(float); }
 
-  /// Rows of size() values, contiguous; out may be x.
-  void forward(const kernels::KernelContext& ctx, float* out, const float* x,
-               int64_t num_rows) const {
-    if (num_rows == 0) return;
-    kernels::rms_norm(ctx, out, size(), x, size(), num_rows, size(), weight_.data(), eps_);
-  }
+  /// For the product that reads the rows; valid as long as this layer.
+  kernels::RowNorm row_norm() const { return {weight_.data(), eps_}; }
 
   /// Norms in place every head of a token by itself:
   ///   x  [num_tokens, num_heads, size()], rows `stride` apart

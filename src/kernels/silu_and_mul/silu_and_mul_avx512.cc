@@ -1,7 +1,0 @@
-#include "kernels/simd/simd_avx512.h"
-//
-#include "kernels/silu_and_mul/silu_and_mul_impl.h"
-
-namespace octavo::kernels::avx512 {
-const SiluAndMulRun kSiluAndMul = silu_and_mul_row<SimdAvx512>;
-}
