@@ -1,9 +1,10 @@
 find_package(GTest REQUIRED)
 add_custom_target(unit_tests)  # every binary with the label unit
 
-# octavo_test(name SOURCES... LINK targets...): one GoogleTest binary, one ctest entry.
+# octavo_test(name SOURCES... LINK targets...): one GoogleTest binary, one ctest
+# entry, or SHARDS entries that share its tests out.
 function(octavo_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT;LABEL" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;LABEL;SHARDS" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gmock GTest::gtest_main)
   octavo_options(${name})
@@ -11,19 +12,30 @@ function(octavo_test name)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
-  add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   if(OCTAVO_SANITIZE)
-    # Some ten times slower; and the real model runs no line that the tiny kits do not run.
-    math(EXPR ARG_TIMEOUT "4 * ${ARG_TIMEOUT}")
-    if(ARG_LABEL STREQUAL "golden")
-      set_tests_properties(${name} PROPERTIES ENVIRONMENT_MODIFICATION
-                           "OCTAVO_TEST_HF=unset:;OCTAVO_TEST_GGUF=unset:")
-    endif()
+    math(EXPR ARG_TIMEOUT "4 * ${ARG_TIMEOUT}")  # some ten times slower
   endif()
   if(NOT ARG_LABEL)
     set(ARG_LABEL unit)
   endif()
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS ${ARG_LABEL})
+  if(NOT ARG_SHARDS)
+    set(ARG_SHARDS 1)
+  endif()
+  math(EXPR last "${ARG_SHARDS} - 1")
+  foreach(shard RANGE ${last})
+    set(entry ${name})
+    if(ARG_SHARDS GREATER 1)
+      set(entry ${name}_${shard})
+    endif()
+    add_test(NAME ${entry} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    set(environment "GTEST_TOTAL_SHARDS=set:${ARG_SHARDS}" "GTEST_SHARD_INDEX=set:${shard}")
+    if(OCTAVO_SANITIZE AND ARG_LABEL STREQUAL "golden")
+      # The real model runs no line that the tiny kits do not run.
+      list(APPEND environment "OCTAVO_TEST_HF=unset:" "OCTAVO_TEST_GGUF=unset:")
+    endif()
+    set_tests_properties(${entry} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS ${ARG_LABEL}
+                         ENVIRONMENT_MODIFICATION "${environment}")
+  endforeach()
   if(ARG_LABEL STREQUAL "unit")
     add_dependencies(unit_tests ${name})
   endif()
@@ -44,7 +56,12 @@ set(golden_link octavo_engine octavo_tokenizer nlohmann_json::nlohmann_json)
 foreach(folder property kernels golden)
   file(GLOB tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*_test.cc)
   if(tests)
-    octavo_test(${folder}_test SOURCES ${tests} LINK ${${folder}_link} TIMEOUT 600 LABEL ${folder})
+    set(shards 1)
+    if(folder STREQUAL "kernels")
+      set(shards 2)  # the longest of all
+    endif()
+    octavo_test(${folder}_test SOURCES ${tests} LINK ${${folder}_link} TIMEOUT 600 LABEL ${folder}
+                SHARDS ${shards})
   endif()
 endforeach()
 
