@@ -7,7 +7,9 @@
 #include <string_view>
 
 #include "bench/offline_command.h"
+#include "bench/roofline.h"
 #include "bench/serve.h"
+#include "bench/startup.h"
 
 namespace octavo::bench {
 namespace {
@@ -26,7 +28,8 @@ constexpr auto kCommands = std::to_array<Command>({
     {"serve", "Send requests to a running server and measure the answers.", run_serve},
     {"throughput", "Send a data set through the engine, without a server.", run_throughput},
     {"latency", "Time one batch in the engine, without a server.", run_latency},
-    {"startup", "Cold and warm start-up times.", nullptr},
+    {"roofline", "The machine's limits and what the model reaches of them.", run_roofline},
+    {"startup", "Cold and warm start-up times.", run_startup},
     {"sweep", "Sweeps of parameters.", nullptr},
     {"mm-processor", "Multimodal preprocessing.", nullptr},
     {"forward", "One forward pass.", nullptr},

@@ -9,6 +9,7 @@
 #include "bench/config_record.h"
 #include "chat_template/chat_template.h"
 #include "checkpoint/checkpoint.h"
+#include "cli/measure_machine.h"
 #include "cli/model_files.h"
 #include "cli/offline_engine.h"
 #include "frontend/chat_prompt.h"
@@ -57,6 +58,8 @@ bench::Host bench_host(const Host& host) {
   return {.environment = host.environment,
           .load_text_model = load_text_model,
           .open_engine = open_offline_engine,
+          .measure_machine = measure_machine,
+          .list_model_files = list_model_files,
           .out = host.out,
           .err = host.err};
 }

@@ -17,6 +17,14 @@ size_t memory_limit_bytes();
 /// (page cache that can be dropped counts as free).
 size_t available_memory_bytes();
 
+/// Bytes of the first CPU's data caches as it reports them; 0 for one that it does not.
+struct CacheSizes {
+  size_t l1 = 0;
+  size_t l2 = 0;
+  size_t l3 = 0;  // usually shared by several cores
+};
+CacheSizes cache_sizes();
+
 namespace internal {
 /// The number behind `key` in the `Key:   123 kB` lines of /proc/meminfo, in bytes; 0 if absent.
 size_t meminfo_bytes(std::string_view text, std::string_view key);
