@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "bench/bench.h"
 #include "bench/config_record.h"
+#include "bench/tune.h"
 #include "chat_template/chat_template.h"
 #include "checkpoint/checkpoint.h"
 #include "cli/measure_machine.h"
@@ -68,6 +69,10 @@ bench::Host bench_host(const Host& host) {
 
 int run_bench(std::span<const std::string> args, const Host& host) {
   return bench::run_bench(args, bench_host(host));
+}
+
+int run_tune(std::span<const std::string> args, const Host& host) {
+  return bench::run_tune(args, bench_host(host));
 }
 
 int run_config(std::span<const std::string> args, const Host& host) {
