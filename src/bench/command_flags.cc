@@ -62,27 +62,37 @@ std::string parameter_text(const Json& value) {
 
 void set_parameter(std::vector<std::string>& words, std::string_view name, const Json& value) {
   const std::string wanted = normal_name(name);
-  auto found = std::ranges::find_if(words, [&](const std::string& word) {
+  const auto sets_it = [&](const std::string& word) {
     if (!is_flag(word)) return false;
     const std::string known = name_of(word);
     return known == wanted || known == "no-" + wanted;
-  });
-  const std::vector<std::string> added = words_of(wanted, value);
-  if (found != words.end()) {
-    const size_t values = num_values(words, size_t(found - words.begin()), value);
-    found = words.erase(found, found + ptrdiff_t(1 + values));
+  };
+  // All of them go: of a flag that is there twice the last one would win.
+  size_t place = words.size();
+  while (true) {
+    const auto found = std::ranges::find_if(words, sets_it);
+    if (found == words.end()) break;
+    const auto index = size_t(found - words.begin());
+    if (place >= words.size()) place = index;
+    words.erase(found, found + ptrdiff_t(1 + num_values(words, index, value)));
+    place = std::min(place, words.size());
   }
-  words.insert(found, added.begin(), added.end());
+  const std::vector<std::string> added = words_of(wanted, value);
+  words.insert(words.begin() + ptrdiff_t(place), added.begin(), added.end());
 }
 
 std::string find_flag(const std::vector<std::string>& words, std::string_view name) {
+  std::string value;
   for (size_t i = 0; i < words.size(); ++i) {
     if (!is_flag(words[i]) || name_of(words[i]) != name) continue;
     const size_t equals = words[i].find('=');
-    if (equals != std::string::npos) return words[i].substr(equals + 1);
-    if (i + 1 < words.size() && !is_flag(words[i + 1])) return words[i + 1];
+    if (equals != std::string::npos) {
+      value = words[i].substr(equals + 1);
+    } else if (i + 1 < words.size() && !is_flag(words[i + 1])) {
+      value = words[i + 1];
+    }
   }
-  return "";
+  return value;
 }
 
 }  // namespace octavo::bench

@@ -54,6 +54,9 @@ TEST(CommandFlags, WhatIsThereIsReplacedInPlace) {
   EXPECT_EQ(set({"c", "--goodput", "a:1", "b:2", "--z"}, "goodput", {"c:3"}),
             (Words{"c", "--goodput", "c:3", "--z"}));
   EXPECT_EQ(set({"c", "--port", "1", "--z"}, "port", nullptr), (Words{"c", "--z"}));
+  EXPECT_EQ(set({"c", "--port", "1", "--z", "--port=3", "--port", "4"}, "port", 2),
+            (Words{"c", "--port", "2", "--z"}));
+  EXPECT_EQ(set({"--port"}, "port", 2), (Words{"--port", "2"}));
   // A name is not its longer neighbour.
   EXPECT_EQ(set({"c", "--port-file", "1"}, "port", 2),
             (Words{"c", "--port-file", "1", "--port", "2"}));
@@ -64,6 +67,7 @@ TEST(CommandFlags, FindsValues) {
   EXPECT_EQ(find_flag({"c", "--port=1"}, "port"), "1");
   EXPECT_EQ(find_flag({"c", "--port", "--z"}, "port"), "");
   EXPECT_EQ(find_flag({"c", "--port"}, "port"), "");
+  EXPECT_EQ(find_flag({"c", "--port", "1", "--port=2"}, "port"), "2");
   EXPECT_EQ(find_flag({"c", "--max_num_seqs", "4"}, "max-num-seqs"), "4");
 }
 
