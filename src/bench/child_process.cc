@@ -69,12 +69,14 @@ std::vector<std::string> merged_environment(const ChildOptions& options) {
   std::vector<std::string> out;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
-    const bool is_replaced = std::ranges::any_of(options.environment, [&](const auto& added) {
-      return text.starts_with(added.first + "=");
-    });
+    const std::string_view name = text.substr(0, text.find('='));
+    const bool is_replaced = std::ranges::any_of(
+        options.environment, [&](const auto& added) { return added.first == name; });
     if (!is_replaced) out.emplace_back(text);
   }
-  for (const auto& [name, value] : options.environment) out.push_back(name + "=" + value);
+  for (const auto& [name, value] : options.environment) {
+    out.push_back(fmt::format("{}={}", name, value));
+  }
   return out;
 }
 

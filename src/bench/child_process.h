@@ -12,8 +12,8 @@
 
 namespace octavo::bench {
 
-/// While it lives, SIGINT, SIGTERM and SIGHUP do not end this process but are remembered, so that
-/// it can end its children first. One at a time.
+/// While it lives, SIGINT, SIGTERM and SIGHUP do not end this process but are remembered,
+/// so that it can end its children first. One at a time.
 class StopSignals {
  public:
   StopSignals();

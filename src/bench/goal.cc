@@ -51,6 +51,8 @@ std::vector<double> numbers(const Json& result, const char* key) {
 
 /// The backlog of a detailed result; false when it does not tell.
 bool result_backlog_grows(const Json& result) {
+  // All at once: there is no rate to keep up with.
+  if (result.contains("request_rate") && result["request_rate"].is_string()) return false;
   const std::vector<double> starts = numbers(result, "start_times");
   std::vector<double> ends = numbers(result, "latencies");
   if (starts.size() != ends.size()) return false;
@@ -123,7 +125,7 @@ bool backlog_grows(std::span<const double> start_s, std::span<const double> end_
   if (start_s.size() < kFewest || start_s.size() != end_s.size()) return false;
   const auto [low, high] = std::ranges::minmax(start_s);
   const double quarter = (high - low) / 4;
-  if (!(quarter > 0)) return false;  // all at once: there is no rate to keep up with
+  if (!(quarter > 0)) return false;
   const double early = mean_under_way(start_s, end_s, low + quarter, low + 2 * quarter);
   const double late = mean_under_way(start_s, end_s, high - quarter, high);
   return late > kFactor * early && late > early + 2 * std::sqrt(std::max(early, 1.0));

@@ -31,8 +31,8 @@ struct RunVerdict {
 };
 
 /// Good: every goal is kept, no request failed, and the backlog did not grow while requests were
-/// sent (see `backlog_grows`). `result`: a detailed result. A result without a goal's key is not
-/// good.
+/// sent at a finite rate (see `backlog_grows`). `result`: a detailed result. A result without a
+/// goal's key is not good.
 RunVerdict judge_run(const nlohmann::ordered_json& result, std::span<const Goal> goals);
 
 /// Whether a server falls behind: in a run with a constant mean rate, the mean number of requests

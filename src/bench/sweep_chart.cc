@@ -174,17 +174,24 @@ class ChartDrawing {
           "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\" fill=\"{}\"><title>{}</title></circle>\n",
           x(point.x), y(point.y), colour,
           escaped(fmt::format("{} ({:g}, {:g})", point.label, point.x, point.y)));
-      if (series.shows_labels) text(x(point.x) + 6, y(point.y) - 6, "start", point.label);
+      const bool is_left = x_.at(point.x) < x_.pixels * 0.6;  // keeps it inside
+      if (series.shows_labels) {
+        text(x(point.x) + (is_left ? 6 : -6), y(point.y) - 6, is_left ? "start" : "end",
+             point.label);
+      }
     }
   }
 
   void draw_legend(size_t index) {
     const std::string& name = chart_.series[index].name;
     if (name.empty()) return;
+    // Labels stand right of points that are high and left; lines end high and right.
+    const bool is_right = std::ranges::any_of(chart_.series, &ChartSeries::shows_labels);
+    const double edge = is_right ? width_ - kRight - 14 : kLeft + 14;
     const double at = kTop + kLegendLine * double(index + 1);
-    out_ += fmt::format("<circle cx=\"{}\" cy=\"{:.1f}\" r=\"4\" fill=\"{}\"/>\n", kLeft + 14,
-                        at - 4, kColours[index % kColours.size()]);
-    text(kLeft + 24, at, "start", name);
+    out_ += fmt::format("<circle cx=\"{}\" cy=\"{:.1f}\" r=\"4\" fill=\"{}\"/>\n", edge, at - 4,
+                        kColours[index % kColours.size()]);
+    text(edge + (is_right ? -10 : 10), at, is_right ? "end" : "start", name);
   }
 
   const Chart& chart_;

@@ -36,7 +36,7 @@ constexpr auto kFlags = std::to_array<config::Option>({
     {"min-rate", OptionKind::kFloat, "0.1", "Lowest request rate to try."},
     {"max-rate", OptionKind::kFloat, "10000", "Highest request rate to try."},
     {"resolution", OptionKind::kFloat, "0.1", "Ends when rates differ by this share."},
-    {"min-gain", OptionKind::kFloat, "0.05", "A flag must raise the rate by this share."},
+    {"min-gain", OptionKind::kFloat, "0.05", "A flag must raise the rate by this share at least."},
     {"max-minutes", OptionKind::kFloat, "60", "Ends after this time with what is found."},
     {"server-ready-timeout", OptionKind::kInt, "300", "Seconds for each start of the server."},
     {"output-dir", OptionKind::kText, "tune-results", "Folder of results, records and logs."},

@@ -64,6 +64,7 @@ Status Tuner::measure_baseline() {
   constexpr double kShare = 0.8;  // the goals usually bind before
   const Status status = search(burst.request_throughput * kShare, false, step);
   result_.baseline_rate = result_.rate = step.sustained;
+  failed_ = step.failed;
   say_(fmt::format("  -> {:g} req/s", step.sustained));
   return status;
 }
@@ -87,7 +88,12 @@ Status Tuner::try_knob(const Knob& knob) {
 }
 
 double Tuner::needed_rate() const {
-  return std::max(result_.rate * (1 + plan_.least_gain), plan_.lowest_rate);
+  double needed = std::max(result_.rate * (1 + plan_.least_gain), plan_.lowest_rate);
+  // Between what the best flags so far sustain and what they do not, nothing is known of them: only
+  // a rate that they failed tells another value from them.
+  if (std::isfinite(failed_)) needed = std::max(needed, failed_);
+  const double unit = std::pow(10, std::floor(std::log10(needed)) - 2);
+  return std::ceil(needed / unit * (1 - 1e-9)) * unit;
 }
 
 bool Tuner::has_room() const { return needed_rate() <= plan_.highest_rate; }
@@ -129,6 +135,7 @@ Result<bool> Tuner::try_value(const std::string& name, const std::string& value,
   if (step.is_kept) {
     result_.chosen = step.flags;
     result_.rate = step.sustained;
+    failed_ = step.failed;
   }
   say_(step.is_kept        ? fmt::format("  -> kept: {:g} req/s", step.sustained)
        : step.note.empty() ? fmt::format("  -> not kept: {:.3g} req/s are not sustained", needed)

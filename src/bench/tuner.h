@@ -85,7 +85,8 @@ struct TuneResult {
 };
 
 /// Finds the highest sustained rate with the command as it is, then tries one knob at a time and
-/// keeps what raises that rate by at least `least_gain`; later knobs are tried with the kept flags.
+/// keeps what sustains a rate that the best flags so far did not, at least `least_gain` above
+/// theirs; later knobs are tried with the kept flags.
 class Tuner {
  public:
   using Say = std::function<void(const std::string&)>;
@@ -114,6 +115,7 @@ class Tuner {
   TuneTarget& target_;
   const Say say_;
   TuneResult result_;
+  double failed_ = std::numeric_limits<double>::infinity();  // with the chosen flags
 };
 
 }  // namespace octavo::bench

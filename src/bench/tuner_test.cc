@@ -93,6 +93,14 @@ TEST(Goal, AGoodRunKeepsEveryGoalWithoutFailures) {
   EXPECT_EQ(reason("mean_itl_ms", nullptr), "no mean_itl_ms in the result");
   EXPECT_EQ(reason("failed", 2), "2 requests failed");
   EXPECT_EQ(reason("completed", 0), "no request was answered");
+  Json burst = good;
+  for (int i = 0; i < 32; ++i) {
+    burst["start_times"].push_back(i * 1e-4);
+    burst["latencies"].push_back(1.0 + i);
+  }
+  EXPECT_EQ(judge_run(burst, goals).reason, "the backlog grows");
+  burst["request_rate"] = "inf";
+  EXPECT_TRUE(judge_run(burst, goals).is_good);
   EXPECT_FALSE(judge_run(Json::array(), goals).is_good);
   EXPECT_FALSE(judge_run(Json(), goals).is_good);
 }
@@ -183,8 +191,24 @@ TEST(Tuner, KeepsWhatHelpsOneKnobAtATime) {
                                       "broken1", "uselessa", "uselessb", "kv-cache-dtypefp8"}));
   EXPECT_EQ(result.steps[4].note, "it does not start");
   EXPECT_EQ(target.num_starts, 8);
+  // What is kept sustains what the flags before it did not.
+  EXPECT_GE(result.steps[1].sustained, result.steps[0].failed);
+  EXPECT_GE(result.steps[2].sustained, result.steps[1].failed);
   // A step keeps the flags of those before it.
   EXPECT_EQ(result.steps.back().flags.front().first, "max-num-seqs");
+}
+
+TEST(Tuner, AFlagWithoutEffectIsNeverKept) {
+  // Whatever the resolution leaves open above the rate that was found.
+  for (const double resolution : {0.01, 0.1, 0.5, 2.0}) {
+    FakeTarget target;
+    TunePlan plan;
+    plan.resolution = resolution;
+    plan.least_gain = 0.001;
+    plan.knobs = {{"useless", {"a", "b", "c"}}};
+    const TuneResult result = Tuner(plan, target, [](const std::string&) {}).run().value();
+    EXPECT_TRUE(result.chosen.empty()) << resolution;
+  }
 }
 
 TEST(Tuner, AMajorityDecidesAndEndsARate) {

@@ -143,6 +143,7 @@ def test_a_bench_that_fails_is_an_error_with_its_words(tune):
     assert "prompts.jsonl" in done.stderr
 
 
+@pytest.mark.slow  # ten seconds from SIGTERM to SIGKILL; child_process_test.cc has the quick one
 def test_helpers_of_the_server_end_too(tune):
     done = tune.run("--server-ready-timeout", "1", serve_flags="--with-helper --never-ready")
     assert done.returncode == 1
@@ -161,6 +162,13 @@ def test_a_signal_ends_the_servers_too(tune, number):
     assert running.returncode == 128 + number, out
     assert f"stopped by signal {int(number)}" in out
     assert tune.nothing_runs()
+
+
+def test_nobody_has_to_read_the_output(tune):
+    running = tune.start("--knob", "max-num-seqs=4", "--max-rate", "40")
+    assert running.stdout.readline()
+    running.stdout.close()
+    assert running.wait(timeout=60) == 0 and tune.result["sustained_rate"] == 40
 
 
 def test_death_of_tune_ends_the_server(tune):
