@@ -69,10 +69,13 @@ Groups group_by(const std::vector<SweepPoint>& points, const std::vector<std::st
   return groups;
 }
 
-/// The server's part of a folder's name, "" when there is one server only.
+/// The server's part of a folder's name; "" when there is one server only.
 std::string server_of(const SweepPoint& point) {
-  if (!point.folder.starts_with("SERVE--")) return "";
-  return point.folder.substr(7, point.folder.find("-BENCH--") - 7);
+  constexpr std::string_view kBegin = "SERVE--";
+  const std::string& folder = point.folder;
+  if (!folder.starts_with(kBegin)) return "";
+  const size_t end = std::min(folder.find("-BENCH--"), folder.find("-WL--"));
+  return folder.substr(kBegin.size(), end == folder.npos ? end : end - kBegin.size());
 }
 
 ChartScale scale_of(const std::string& name) {

@@ -250,6 +250,13 @@ def test_plot_draws_a_curve_for_each_server(experiment):
     assert "<svg" in page and page.count("<tr>") == 7
 
 
+def test_workload_levels_are_one_curve(experiment):
+    for folder in experiment.glob("SERVE*"):
+        folder.rename(experiment / folder.name.replace("-BENCH--", "-WL--"))
+    assert draw("plot", experiment).returncode == 0
+    assert len(list(elements(experiment / "FIGURE.svg", "polyline"))) == 2
+
+
 def test_plot_groups_filters_and_bins(experiment):
     done = draw("plot", experiment, "--fig-dir", "figs", "--fig-name", "a", "--fig-by", "max_num_seqs",
                 "--row-by", "max_concurrency", "--curve-by", "run_number", "--filter-by",
