@@ -207,10 +207,13 @@ std::vector<double> axis_ticks(double low, double high, ChartScale scale) {
   if (!(low < high) || !std::isfinite(low) || !std::isfinite(high)) return ticks;
   if (scale == ChartScale::kLog && high / low > 3) {
     const bool is_long = high / low > 1e4;
-    for (double decade = std::pow(10, std::floor(std::log10(low))); decade <= high; decade *= 10) {
+    const auto first = int(std::floor(std::log10(low)));
+    const auto last = int(std::floor(std::log10(high)));
+    for (int decade = first; decade <= last; ++decade) {
       for (const double step : {1.0, 2.0, 5.0}) {
         if (step > 1 && is_long) break;
-        if (decade * step >= low && decade * step <= high) ticks.push_back(decade * step);
+        const double tick = step * std::pow(10, decade);
+        if (tick >= low && tick <= high) ticks.push_back(tick);
       }
     }
     return ticks;
@@ -218,7 +221,9 @@ std::vector<double> axis_ticks(double low, double high, ChartScale scale) {
   const double rough = (high - low) / 5;
   const double unit = std::pow(10, std::floor(std::log10(rough)));
   const double step = rough / unit < 1.5 ? unit : rough / unit < 3.5 ? 2 * unit : 5 * unit;
-  for (double i = std::ceil(low / step); i * step <= high; ++i) ticks.push_back(i * step);
+  const double first = std::ceil(low / step);
+  const auto count = int(std::clamp(std::floor(high / step) - first + 1, 0.0, 20.0));
+  for (int i = 0; i < count; ++i) ticks.push_back((first + i) * step);
   return ticks;
 }
 
