@@ -52,6 +52,7 @@ Status Tuner::measure_baseline() {
   TuneStep& step = result_.steps.back();
   step.is_kept = true;
   OCTAVO_TRY(target_.start({}));
+  note_values_in_use();
   // All at once: what the server answers then bounds the rate from above, nearly.
   constexpr double kAtOnce = std::numeric_limits<double>::infinity();
   OCTAVO_TRY(const TuneRun burst, target_.run(kAtOnce, plan_.least_prompts));
@@ -69,8 +70,15 @@ Status Tuner::measure_baseline() {
   return status;
 }
 
+void Tuner::note_values_in_use() {
+  for (const Knob& knob : plan_.knobs) {
+    if (const auto value = target_.value_in_use(knob.name)) values_in_use_[knob.name] = *value;
+  }
+}
+
 Status Tuner::try_knob(const Knob& knob) {
-  const std::string in_use = target_.value_in_use(knob.name).value_or("");
+  const auto known = values_in_use_.find(knob.name);
+  const std::string in_use = known == values_in_use_.end() ? "" : known->second;
   const auto number = to_integer(in_use);
   if (knob.values.empty() && number && *number > 0) return climb(knob.name, *number);
   std::vector<std::string> values = knob.values;
@@ -136,6 +144,7 @@ Result<bool> Tuner::try_value(const std::string& name, const std::string& value,
     result_.chosen = step.flags;
     result_.rate = step.sustained;
     failed_ = step.failed;
+    note_values_in_use();
   }
   say_(step.is_kept        ? fmt::format("  -> kept: {:g} req/s", step.sustained)
        : step.note.empty() ? fmt::format("  -> not kept: {:.3g} req/s are not sustained", needed)

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -106,6 +107,8 @@ class Tuner {
   /// Bisects from `start`; with `needs_start` it ends when that rate is not sustained.
   Status search(double start, bool needs_start, TuneStep& step);
   Result<bool> test_rate(double rate, TuneStep& step);
+  /// Remembers what the running server, which has the chosen flags, uses for each knob.
+  void note_values_in_use();
   /// What a flag must reach to be kept.
   double needed_rate() const;
   /// Whether that may be tried at all.
@@ -116,6 +119,7 @@ class Tuner {
   const Say say_;
   TuneResult result_;
   double failed_ = std::numeric_limits<double>::infinity();  // with the chosen flags
+  std::map<std::string, std::string> values_in_use_;         // with the chosen flags
 };
 
 }  // namespace octavo::bench

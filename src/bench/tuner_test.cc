@@ -138,7 +138,7 @@ class FakeTarget final : public TuneTarget {
     return {};
   }
   std::optional<std::string> value_in_use(const std::string& flag) override {
-    if (flag != "max-num-seqs") return std::nullopt;
+    if (flag != "max-num-seqs" || flags_.contains("broken")) return std::nullopt;
     return flags_.contains(flag) ? flags_[flag] : "8";
   }
   Result<TuneRun> run(double rate, int64_t num_prompts) override {
@@ -209,6 +209,16 @@ TEST(Tuner, AFlagWithoutEffectIsNeverKept) {
     const TuneResult result = Tuner(plan, target, [](const std::string&) {}).run().value();
     EXPECT_TRUE(result.chosen.empty()) << resolution;
   }
+}
+
+TEST(Tuner, ValuesInUseAreThoseOfTheChosenFlags) {
+  FakeTarget target;
+  // The last server tried did not start, the one before had another value: neither counts.
+  const TuneResult result =
+      tune(target, {{"max-num-seqs", {"64"}}, {"broken", {"1"}}, {"max-num-seqs", {}}});
+  std::vector<std::string> tried;
+  for (const TuneStep& step : result.steps) tried.push_back(step.value_before + ">" + step.value);
+  EXPECT_EQ(tried, (std::vector<std::string>{">", "8>64", ">1", "8>16", "8>32", "8>64"}));
 }
 
 TEST(Tuner, AMajorityDecidesAndEndsARate) {

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "device/machine.h"
 
 namespace octavo::engine {
 namespace {
@@ -15,7 +16,10 @@ namespace {
 /// from step to step is the machine's doing.
 Result<std::unique_ptr<kernels::StepProfile>> start_profile(device::ThreadPool& pool,
                                                             size_t weight_bytes) {
-  const size_t size = std::clamp(weight_bytes, size_t{32} << 20, size_t{512} << 20);
+  constexpr size_t kLeast = size_t{32} << 20;
+  const size_t most =
+      std::max(std::min(size_t{512} << 20, device::available_memory_bytes() / 4), kLeast);
+  const size_t size = std::clamp(weight_bytes, kLeast, most);
   OCTAVO_TRY(const device::Buffer buffer, device::Buffer::create(size, true));
   std::memset(buffer.data(), 1, size);
   return std::make_unique<kernels::StepProfile>(device::measure_roofs(pool, buffer.data(), size));
