@@ -196,6 +196,7 @@ class Plot {
       }
     }
     std::vector<SweepPoint> out;
+    out.reserve(bins.size());
     for (auto& [x, point] : bins) out.push_back(std::move(point));
     return out;
   }
