@@ -97,13 +97,14 @@ std::string describe_rollback(const TuneResult& result,
                               const std::vector<std::string>& serve_words) {
   std::string out =
       "Rollback: start the command as it was:\n  " + join_shell_words(serve_words) + "\n";
-  for (const auto& [name, value] : result.chosen) {
+  for (const auto& flag : result.chosen) {
     const auto step = std::ranges::find_if(result.steps, [&](const TuneStep& candidate) {
-      return candidate.is_kept && candidate.knob == name && candidate.value == value;
+      return candidate.is_kept && candidate.knob == flag.first && candidate.value == flag.second;
     });
     if (step == result.steps.end()) continue;
-    const std::string before = find_flag(serve_words, name);
-    out += fmt::format("  one flag: {} --{}{}\n", before.empty() ? "leave out" : "put back", name,
+    const std::string before = find_flag(serve_words, flag.first);
+    out += fmt::format("  one flag: {} --{}{}\n", before.empty() ? "leave out" : "put back",
+                       flag.first,
                        !before.empty()              ? " " + before
                        : step->value_before.empty() ? std::string()
                                                     : ", then it is " + step->value_before);
