@@ -7,13 +7,15 @@
 #include <string_view>
 
 #include "bench/offline_command.h"
+#include "bench/roofline.h"
 #include "bench/serve.h"
+#include "bench/startup.h"
+#include "bench/sweep.h"
 
 namespace octavo::bench {
 namespace {
 
 constexpr int kUsageError = 2;
-constexpr std::string_view kUsage = "usage: octavo bench [-h] {serve,throughput,latency} ...";
 
 using Run = int (*)(std::span<const std::string>, const Host&);
 struct Command {
@@ -26,14 +28,28 @@ constexpr auto kCommands = std::to_array<Command>({
     {"serve", "Send requests to a running server and measure the answers.", run_serve},
     {"throughput", "Send a data set through the engine, without a server.", run_throughput},
     {"latency", "Time one batch in the engine, without a server.", run_latency},
-    {"startup", "Cold and warm start-up times.", nullptr},
-    {"sweep", "Sweeps of parameters.", nullptr},
+    {"roofline", "The machine's limits and what the model reaches of them.", run_roofline},
+    {"startup", "Cold and warm start-up times.", run_startup},
+    {"sweep", "Run a server and a benchmark under several settings.", run_sweep},
     {"mm-processor", "Multimodal preprocessing.", nullptr},
     {"forward", "One forward pass.", nullptr},
 });
 
+/// Names of what is built, joined by `separator`.
+std::string built_names(std::string_view separator) {
+  std::string out;
+  for (const Command& command : kCommands) {
+    if (command.run == nullptr) continue;
+    if (!out.empty()) out += separator;
+    out += command.name;
+  }
+  return out;
+}
+
+std::string usage() { return fmt::format("usage: octavo bench [-h] {{{}}} ...", built_names(",")); }
+
 void print_help(std::FILE* out) {
-  fmt::print(out, "{}\n\nMeasures a server.\n\ncommands:\n", kUsage);
+  fmt::print(out, "{}\n\nMeasures a server.\n\ncommands:\n", usage());
   for (const Command& command : kCommands) {
     if (command.run != nullptr) fmt::print(out, "  {:<12}{}\n", command.name, command.help);
   }
@@ -49,10 +65,8 @@ int run_bench(std::span<const std::string> args, const Host& host) {
   }
   const auto command = std::ranges::find(kCommands, args[0], &Command::name);
   if (command == kCommands.end()) {
-    fmt::print(
-        host.err,
-        "{}\noctavo bench: error: invalid choice: '{}' (choose from serve, throughput, latency)\n",
-        kUsage, args[0]);
+    fmt::print(host.err, "{}\noctavo bench: error: invalid choice: '{}' (choose from {})\n",
+               usage(), args[0], built_names(", "));
     return kUsageError;
   }
   if (command->run == nullptr) {

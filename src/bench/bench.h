@@ -15,6 +15,8 @@ struct Host {
   config::EnvironmentLookup environment;
   TextModelLoader load_text_model;
   OfflineEngineOpener open_engine;
+  MachineMeasurer measure_machine;
+  ModelFileLister list_model_files;
   std::FILE* out = stdout;
   std::FILE* err = stderr;
 };

@@ -3,11 +3,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "bench/step_times.h"
 #include "config/command_line.h"
 #include "config/config.h"
 
@@ -35,11 +37,20 @@ class OfflineEngine {
   /// All requests at once, `n` samples each, temperature 1; returns when all have ended. Errors:
   /// a request that cannot be queued or ends with an error.
   virtual Result<OfflineRun> generate(std::span<const OfflineRequest> requests, int32_t n) = 0;
+  /// Where the time of the steps since the last call went; nullopt when no account is kept
+  /// (`EngineConfig::profile`). Not during `generate`.
+  virtual std::optional<StepTimes> take_step_times() { return std::nullopt; }
 };
 
 /// Loads the model of a configuration and starts an engine.
 using OfflineEngineOpener =
     std::function<Result<std::unique_ptr<OfflineEngine>>(config::Config config)>;
+
+/// The files that a start with this configuration reads: weights, config, tokenizer.
+using ModelFileLister = std::function<Result<std::vector<std::string>>(config::Config config)>;
+
+/// Measures what this machine can do, with the threads of a configuration.
+using MachineMeasurer = std::function<Result<Machine>(const config::Config& config)>;
 
 /// The words of a command whose options are its own and all of `octavo serve`'s.
 struct SplitWords {

@@ -36,19 +36,18 @@ void move_model_to_front(std::vector<std::string>& words) {
 
 }  // namespace
 
-std::optional<OfflineCommand> open_offline(std::string_view name,
+std::optional<OfflineCommand> read_offline(std::string_view name,
                                            std::span<const config::Option> table,
                                            std::span<const std::string> args, const Host& host,
-                                           void (*adjust)(config::Config&), int& exit_code) {
-  const auto fail = [&](int code, const std::string& message) {
-    exit_code = code;
-    fmt::print(host.err, "octavo bench {}: error: {}\n", name, message);
-    return std::nullopt;
-  };
+                                           int& exit_code) {
   exit_code = 0;
   SplitWords words = split_words(table, args);
   auto line = config::CommandLine::read(table, words.own);
-  if (!line.ok()) return fail(kUsageError, line.error().message);
+  if (!line.ok()) {
+    exit_code = kUsageError;
+    fmt::print(host.err, "octavo bench {}: error: {}\n", name, line.error().message);
+    return std::nullopt;
+  }
   if (line->wants_help()) {
     fmt::print(host.out,
                "usage: octavo bench {} [--model MODEL] [options] [options of octavo serve]\n\n"
@@ -63,14 +62,28 @@ std::optional<OfflineCommand> open_offline(std::string_view name,
     fmt::print(host.err, "{}\n", outcome.error().message);
     return std::nullopt;
   }
-  adjust(outcome->config);
   log::set_level(log::Level::kWarning);  // standard output holds the result
   for (const std::string& warning : outcome->warnings) {
     log::warning(log::Source::kApiServer, "{}", warning);
   }
-  auto engine = host.open_engine(outcome->config);
-  if (!engine.ok()) return fail(kFailed, engine.error().message);
-  return OfflineCommand{std::move(*line), std::move(outcome->config), std::move(*engine)};
+  return OfflineCommand{std::move(*line), std::move(outcome->config), nullptr};
+}
+
+std::optional<OfflineCommand> open_offline(std::string_view name,
+                                           std::span<const config::Option> table,
+                                           std::span<const std::string> args, const Host& host,
+                                           void (*adjust)(config::Config&), int& exit_code) {
+  auto command = read_offline(name, table, args, host, exit_code);
+  if (!command) return std::nullopt;
+  adjust(command->config);
+  auto engine = host.open_engine(command->config);
+  if (!engine.ok()) {
+    exit_code = kFailed;
+    fmt::print(host.err, "octavo bench {}: error: {}\n", name, engine.error().message);
+    return std::nullopt;
+  }
+  command->engine = std::move(*engine);
+  return command;
 }
 
 int write_json(const std::string& path, const std::string& json, const Host& host) {

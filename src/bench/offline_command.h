@@ -17,9 +17,15 @@ struct OfflineCommand {
   std::unique_ptr<OfflineEngine> engine;
 };
 
-/// Reads the words against `table` and `octavo serve`'s options, prints help or what is wrong.
-/// `adjust` sees the configuration before the model is loaded. nullopt: nothing is left to do, and
-/// `exit_code` says how it ended.
+/// Reads the words against `table` and `octavo serve`'s options, prints help or what is wrong, sets
+/// the log level; the engine stays unopened. nullopt: nothing is left to do, and `exit_code` says
+/// how it ended.
+std::optional<OfflineCommand> read_offline(std::string_view name,
+                                           std::span<const config::Option> table,
+                                           std::span<const std::string> args, const Host& host,
+                                           int& exit_code);
+
+/// The same, and opens the engine. `adjust` sees the configuration before the model is loaded.
 std::optional<OfflineCommand> open_offline(std::string_view name,
                                            std::span<const config::Option> table,
                                            std::span<const std::string> args, const Host& host,

@@ -31,6 +31,7 @@ constexpr auto kSubcommands = std::to_array<Subcommand>({
     {"chat", "Chat with a running server.", run_chat},
     {"complete", "Complete text with a running server.", run_complete},
     {"bench", "Measure a server or the engine.", run_bench},
+    {"tune", "Find a server's highest rate and the flags for it.", run_tune},
     {"config", "Record what a running server runs with.", run_config},
     {"health", "Ask a running server how it is.", run_health},
     {"run-batch", "Run a file of requests.", nullptr},

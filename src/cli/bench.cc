@@ -7,8 +7,10 @@
 #include "base/clock.h"
 #include "bench/bench.h"
 #include "bench/config_record.h"
+#include "bench/tune.h"
 #include "chat_template/chat_template.h"
 #include "checkpoint/checkpoint.h"
+#include "cli/measure_machine.h"
 #include "cli/model_files.h"
 #include "cli/offline_engine.h"
 #include "frontend/chat_prompt.h"
@@ -57,6 +59,8 @@ bench::Host bench_host(const Host& host) {
   return {.environment = host.environment,
           .load_text_model = load_text_model,
           .open_engine = open_offline_engine,
+          .measure_machine = measure_machine,
+          .list_model_files = list_model_files,
           .out = host.out,
           .err = host.err};
 }
@@ -65,6 +69,10 @@ bench::Host bench_host(const Host& host) {
 
 int run_bench(std::span<const std::string> args, const Host& host) {
   return bench::run_bench(args, bench_host(host));
+}
+
+int run_tune(std::span<const std::string> args, const Host& host) {
+  return bench::run_tune(args, bench_host(host));
 }
 
 int run_config(std::span<const std::string> args, const Host& host) {

@@ -164,6 +164,27 @@ Status resolve_model(config::ModelConfig& config) {
                    "octavo serve <folder or .gguf file>"};
 }
 
+Result<std::vector<std::string>> list_model_files(config::Config config) {
+  namespace fs = std::filesystem;
+  constexpr size_t kMaxFiles = 10000;
+  OCTAVO_TRY(resolve_model(config.engine.model));
+  const fs::path path = config.engine.model.model;
+  std::error_code error;
+  if (fs::is_regular_file(path, error)) return std::vector{path.string()};
+  std::vector<std::string> files;
+  for (fs::directory_iterator entry(path, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (entry->is_regular_file(error) && files.size() < kMaxFiles) {
+      files.push_back(entry->path().string());
+    }
+  }
+  if (files.empty()) {
+    return Error{Code::kNotFound, fmt::format("no model at {}", path.string())};
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
 Result<std::optional<std::string>> find_chat_template(const checkpoint::Checkpoint& checkpoint,
                                                       const std::string& option) {
   std::error_code error;

@@ -18,6 +18,10 @@ namespace octavo::cli {
 /// says how to get the default model.
 Status resolve_model(config::ModelConfig& config);
 
+/// The files that a start with this configuration reads: the GGUF file, or the regular files of the
+/// model's folder. Error: there is no such model.
+Result<std::vector<std::string>> list_model_files(config::Config config);
+
 /// Source of the chat template: `--chat-template` (a file or a one-line template), else
 /// chat_template.jinja, else "chat_template" of tokenizer_config.json (text, or the entry named
 /// "default" of a list), else GGUF's tokenizer.chat_template. nullopt: the model has none.

@@ -10,6 +10,7 @@
 #include "cli/model_files.h"
 #include "frontend/frontend.h"
 #include "kernels/dispatch.h"
+#include "kernels/profile.h"
 #include "tokenizer/tokenizer.h"
 
 namespace octavo::cli {
@@ -17,11 +18,38 @@ namespace {
 
 using frontend::Frontend;
 
+bench::PhaseTimes describe_phase(const kernels::StepProfile::Phase& phase) {
+  constexpr std::string_view kUnits[] = {"f32", "bf16", "int8"};
+  bench::PhaseTimes out{phase.num_steps, phase.num_tokens, phase.seconds, {}};
+  for (int i = 0; i < kernels::kNumOps; ++i) {
+    const auto& total = phase.ops[static_cast<size_t>(i)];
+    if (total.seconds <= 0) continue;
+    out.ops.push_back({std::string(kernels::name_of(static_cast<kernels::Op>(i))),
+                       std::string(kUnits[static_cast<size_t>(total.work.unit)]), total.seconds,
+                       total.least_seconds, total.reading_seconds, total.work.bytes,
+                       total.work.ops});
+  }
+  return out;
+}
+
+bench::StepTimes describe_profile(const kernels::StepProfile& profile) {
+  const device::Roofs& roofs = profile.roofs();
+  bench::StepTimes out;
+  out.roofs = {roofs.read_gb_s, roofs.f32_gflop_s, roofs.bf16_gflop_s, roofs.int8_gop_s};
+  out.prefill = describe_phase(profile.prefill());
+  out.decode = describe_phase(profile.decode());
+  out.gap_seconds = profile.gap_seconds();
+  return out;
+}
+
 class FrontendEngine final : public bench::OfflineEngine {
  public:
   FrontendEngine(std::string model, std::unique_ptr<SystemClock> clock,
-                 std::unique_ptr<Frontend> frontend)
-      : model_(std::move(model)), clock_(std::move(clock)), frontend_(std::move(frontend)) {}
+                 std::unique_ptr<Frontend> frontend, kernels::StepProfile* profile)
+      : model_(std::move(model)),
+        clock_(std::move(clock)),
+        frontend_(std::move(frontend)),
+        profile_(profile) {}
   ~FrontendEngine() override { frontend_->stop(); }
 
   const std::string& model() const override { return model_; }
@@ -61,10 +89,22 @@ class FrontendEngine final : public bench::OfflineEngine {
     return run;
   }
 
+  std::optional<bench::StepTimes> take_step_times() override {
+    if (profile_ == nullptr) return std::nullopt;
+    bench::StepTimes times = describe_profile(*profile_);
+    profile_->clear();
+    const engine::EngineInfo& info = frontend_->engine_info();
+    times.weight_bytes = static_cast<double>(info.weight_bytes);
+    times.weight_format = info.weight_format;
+    times.kv_cache_dtype = info.kv_cache_dtype;
+    return times;
+  }
+
  private:
   std::string model_;
   std::unique_ptr<SystemClock> clock_;  // outlives the frontend
   std::unique_ptr<Frontend> frontend_;
+  kernels::StepProfile* profile_;  // the engine's, or nullptr
   int64_t next_id_ = 0;
 };
 
@@ -85,15 +125,18 @@ Result<std::unique_ptr<bench::OfflineEngine>> open_offline_engine(config::Config
   options.model_name = first_served_name(config);
   options.scheduler = config.engine.scheduler;
   options.cache = config.engine.cache;
+  kernels::StepProfile* profile = nullptr;
   OCTAVO_TRY(auto frontend, frontend::create_frontend(
                                 std::move(options),
                                 [&](engine::OutputSink& sink) {
-                                  return engine::Engine::create(config.engine, std::move(model),
-                                                                *clock, sink);
+                                  auto engine = engine::Engine::create(
+                                      config.engine, std::move(model), *clock, sink);
+                                  if (engine.ok()) profile = (*engine)->step_profile();
+                                  return engine;
                                 },
                                 std::move(tokenizer), *clock));
-  return std::unique_ptr<bench::OfflineEngine>(
-      new FrontendEngine(config.engine.model.model, std::move(clock), std::move(frontend)));
+  return std::unique_ptr<bench::OfflineEngine>(new FrontendEngine(
+      config.engine.model.model, std::move(clock), std::move(frontend), profile));
 }
 
 }  // namespace octavo::cli

@@ -8,6 +8,7 @@
 
 #include "device/machine.h"
 #include "device/memory.h"
+#include "device/roofs.h"
 #include "device/thread_pool.h"
 
 namespace octavo::device {
@@ -127,6 +128,22 @@ TEST(Machine, ReadsProcAndCgroupTexts) {
   EXPECT_EQ(cgroup_path(cgroup, ""), "/v2");
   EXPECT_EQ(cgroup_path(cgroup, "blkio"), "");
   EXPECT_EQ(cgroup_path("garbage\n::\n", "cpu"), "");
+}
+
+TEST(Roofs, EveryLevelAndUnitIsMeasured) {
+  ThreadPool pool(2);
+  const Buffer buffer = Buffer::create(size_t{8} << 20, true).value();
+  std::memset(buffer.data(), 1, buffer.size_bytes());
+  const Roofs roofs = measure_roofs(pool, buffer.data(), buffer.size_bytes());
+  EXPECT_GT(roofs.read_gb_s, 0.01);
+  EXPECT_LT(roofs.read_gb_s, 1e5);  // a pass that reads nothing would be faster
+  const double cached = measure_cached_read(pool, buffer.data(), 16 << 10);
+  EXPECT_GT(cached, 0.01);
+  EXPECT_LT(cached, 1e5);
+  const CacheSizes sizes = cache_sizes();
+  if (sizes.l1 > 0 && sizes.l2 > 0) {
+    EXPECT_LT(sizes.l1, sizes.l2);
+  }
 }
 
 }  // namespace

@@ -177,4 +177,12 @@ size_t available_memory_bytes() {
   return std::min(free == 0 ? kNoLimit : free, cgroup_memory().free);
 }
 
+CacheSizes cache_sizes() {
+  const auto size = [](int name) {
+    const long bytes = ::sysconf(name);
+    return bytes > 0 ? static_cast<size_t>(bytes) : size_t{0};
+  };
+  return {size(_SC_LEVEL1_DCACHE_SIZE), size(_SC_LEVEL2_CACHE_SIZE), size(_SC_LEVEL3_CACHE_SIZE)};
+}
+
 }  // namespace octavo::device

@@ -18,6 +18,14 @@ size_t available_memory_bytes();
 /// rounded up; 0: no quota.
 int cpu_quota();
 
+/// Bytes of the first CPU's data caches as it reports them; 0 for one that it does not.
+struct CacheSizes {
+  size_t l1 = 0;
+  size_t l2 = 0;
+  size_t l3 = 0;  // usually shared by several cores
+};
+CacheSizes cache_sizes();
+
 namespace internal {
 /// Whole text of a small file of /proc or /sys, at most 1 MiB; "" when it cannot be read.
 std::string read_small_file(const std::string& path);

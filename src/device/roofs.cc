@@ -57,7 +57,7 @@ void spin_f32_256() {
 }
 #endif
 
-uint64_t read_range(const std::byte* data, size_t size) {
+uint64_t read_plain(const std::byte* data, size_t size) {
   uint64_t sum[8] = {};
   for (size_t i = 0; i + 64 <= size; i += 64) {
     uint64_t line[8];
@@ -67,6 +67,45 @@ uint64_t read_range(const std::byte* data, size_t size) {
   uint64_t total = 0;
   for (const uint64_t s : sum) total += s;
   return total;
+}
+
+#if defined(__x86_64__)
+// Whole registers and nothing done with them: from the caches the sums of `read_plain` would be the
+// limit.
+void read_512(const std::byte* data, size_t size) {
+  for (const std::byte* end = data + size / 512 * 512; data != end; data += 512) {
+    asm volatile(
+        "vmovups (%0), %%zmm0\nvmovups 64(%0), %%zmm1\nvmovups 128(%0), %%zmm2\n"
+        "vmovups 192(%0), %%zmm3\nvmovups 256(%0), %%zmm4\nvmovups 320(%0), %%zmm5\n"
+        "vmovups 384(%0), %%zmm6\nvmovups 448(%0), %%zmm7\n" ::"r"(data)
+        : "memory", OCTAVO_CLOBBERS);
+  }
+}
+void read_256(const std::byte* data, size_t size) {
+  for (const std::byte* end = data + size / 256 * 256; data != end; data += 256) {
+    asm volatile(
+        "vmovups (%0), %%ymm0\nvmovups 32(%0), %%ymm1\nvmovups 64(%0), %%ymm2\n"
+        "vmovups 96(%0), %%ymm3\nvmovups 128(%0), %%ymm4\nvmovups 160(%0), %%ymm5\n"
+        "vmovups 192(%0), %%ymm6\nvmovups 224(%0), %%ymm7\n" ::"r"(data)
+        : "memory", OCTAVO_CLOBBERS);
+  }
+}
+#endif
+
+/// Reads every byte of a multiple of 512; the value keeps compilers from leaving it out.
+uint64_t read_range(const std::byte* data, size_t size) {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f")) {
+    read_512(data, size);
+    return 0;
+  }
+  if (__builtin_cpu_supports("avx")) {
+    read_256(data, size);
+    return 0;
+  }
+#endif
+  return read_plain(data, size);
 }
 
 /// Best of some: a roof is what the machine can do.
@@ -101,6 +140,23 @@ double measure_read(ThreadPool& pool, const std::byte* buffer, size_t size_bytes
     });
   });
   return static_cast<double>(pieces * kPiece) / 1e9 / seconds;
+}
+
+double measure_cached_read(ThreadPool& pool, const std::byte* buffer, size_t bytes_per_thread) {
+  volatile uint64_t sink = 0;
+  constexpr size_t kReadBytes = size_t{256} << 20;  // by each thread: some milliseconds
+  const size_t rounds = std::max<size_t>(kReadBytes / std::max<size_t>(bytes_per_thread, 1), 1);
+  const int64_t threads = pool.num_threads();
+  const double seconds = best_seconds(threads == 1, kPasses, [&] {
+    pool.parallel_for(threads, 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t part = begin; part < end; ++part) {
+        const std::byte* own = buffer + static_cast<size_t>(part) * bytes_per_thread;
+        for (size_t i = 0; i < rounds; ++i) sink = sink + read_range(own, bytes_per_thread);
+      }
+    });
+  });
+  return static_cast<double>(threads) * static_cast<double>(rounds * bytes_per_thread) / 1e9 /
+         seconds;
 }
 
 Roofs measure_roofs(ThreadPool& pool, const std::byte* buffer, size_t size_bytes) {

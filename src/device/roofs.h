@@ -15,8 +15,13 @@ struct Roofs {
   double bf16_gflop_s = 0;  // vdpbf16ps on registers; 0 where the CPU lacks it
 };
 
-/// Sequential reading of `buffer` on all threads, GB/s; best of `passes`.
+/// Sequential reading of `buffer` on all threads in pieces of 1 MiB, GB/s; best of `passes`.
 double measure_read(ThreadPool& pool, const std::byte* buffer, size_t size_bytes, int passes);
+
+/// Each thread reads `bytes_per_thread` of its own part of `buffer` again and again: what a cache
+/// of that size gives, GB/s of all threads together. A multiple of 1 KiB; `buffer` has it for each
+/// thread.
+double measure_cached_read(ThreadPool& pool, const std::byte* buffer, size_t bytes_per_thread);
 
 /// Takes about 20 ms of each thread beside reading `buffer` five times.
 Roofs measure_roofs(ThreadPool& pool, const std::byte* buffer, size_t size_bytes);

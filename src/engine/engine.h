@@ -17,6 +17,10 @@ class Model;
 struct ModelInfo;
 }  // namespace octavo::model
 
+namespace octavo::kernels {
+class StepProfile;
+}
+
 namespace octavo::engine {
 
 class ModelRunner;  // engine/runner/model_runner.h: scheduled batch -> tokens
@@ -92,6 +96,10 @@ class Engine {
   virtual int64_t num_unfinished() const = 0;  // waiting + running, as of the last step
   virtual int64_t num_steps_finished() const = 0;
   virtual double last_step_finished_s() const = 0;  // monotonic; for /live
+
+  /// Where the time of the steps goes (`EngineConfig::profile`), or nullptr. Belongs to the driver;
+  /// others may use it only while no request is unfinished.
+  virtual kernels::StepProfile* step_profile() { return nullptr; }
 };
 
 /// Drives an engine on its own thread until told to stop.

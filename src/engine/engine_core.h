@@ -35,6 +35,7 @@ class EngineCore final : public Engine {
   int64_t num_unfinished() const override { return num_unfinished_.load(); }
   int64_t num_steps_finished() const override { return num_steps_finished_.load(); }
   double last_step_finished_s() const override { return last_step_finished_s_.load(); }
+  kernels::StepProfile* step_profile() override { return runner_->step_profile(); }
 
   /// For property tests and fault injection; the driver's thread.
   Scheduler& scheduler() { return scheduler_; }

@@ -76,6 +76,13 @@ void StepProfile::end_step() {
   current_->seconds += passed.count();
 }
 
+void StepProfile::clear() {
+  prefill_ = {};
+  decode_ = {};
+  num_gaps_ = 0;
+  gap_seconds_ = 0;
+}
+
 double StepProfile::least_seconds(const OpWork& work) const {
   // Where FMAs on widened values are faster than the bf16 dot, they are the roof.
   const double bf16 = std::max(roofs_.bf16_gflop_s, roofs_.f32_gflop_s);
@@ -91,8 +98,10 @@ void StepProfile::add(Op op, double seconds, const OpWork& work) {
   Total& total = current_->ops[static_cast<size_t>(op)];
   total.seconds += seconds;
   total.least_seconds += least_seconds(work);
+  if (roofs_.read_gb_s > 0) total.reading_seconds += work.bytes / 1e9 / roofs_.read_gb_s;
   total.work.bytes += work.bytes;
   total.work.ops += work.ops;
+  total.work.unit = work.unit;
 }
 
 std::vector<std::string> StepProfile::report() const {

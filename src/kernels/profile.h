@@ -61,11 +61,11 @@ class StepProfile {
   /// rate. Phases without a step are left out.
   std::vector<std::string> report() const;
 
- private:
   struct Total {
     double seconds = 0;
-    double least_seconds = 0;  // at the roof
-    OpWork work;
+    double least_seconds = 0;    // at the roof
+    double reading_seconds = 0;  // of its bytes alone, at the read bandwidth
+    OpWork work;                 // the unit is the last call's
   };
   struct Phase {
     int64_t num_steps = 0;
@@ -74,6 +74,18 @@ class StepProfile {
     std::array<Total, kNumOps> ops;
   };
 
+  // For a reader on another thread: only while no step runs.
+  const device::Roofs& roofs() const { return roofs_; }
+  const Phase& prefill() const { return prefill_; }
+  const Phase& decode() const { return decode_; }
+  /// Mean seconds between two steps of continuous work; 0 when there were none.
+  double gap_seconds() const {
+    return num_gaps_ > 0 ? gap_seconds_ / static_cast<double>(num_gaps_) : 0;
+  }
+  /// Forgets the steps, not the roofs.
+  void clear();
+
+ private:
   void report_phase(const Phase& phase, std::string_view name, std::vector<std::string>& out) const;
   double least_seconds(const OpWork& work) const;
 

@@ -192,7 +192,7 @@ def test_what_cannot_be_done_is_refused_by_name(flags, what):
 def test_help_and_later_commands():
     done = bench("--help")
     assert done.returncode == 0 and "--request-rate X" in done.stdout
-    later = subprocess.run([binary(), "bench", "sweep"], capture_output=True, text=True, timeout=10)
+    later = subprocess.run([binary(), "bench", "forward"], capture_output=True, text=True, timeout=10)
     assert later.returncode == 2 and "later version" in later.stderr
 
 

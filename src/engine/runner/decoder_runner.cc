@@ -7,16 +7,22 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "device/machine.h"
 
 namespace octavo::engine {
 namespace {
 
-Result<std::unique_ptr<kernels::StepProfile>> start_profile(device::ThreadPool& pool) {
-  constexpr size_t kReadBytes = size_t{128} << 20;  // beyond L2, about a small model's weights
-  OCTAVO_TRY(const device::Buffer buffer, device::Buffer::create(kReadBytes, true));
-  std::memset(buffer.data(), 1, kReadBytes);
-  return std::make_unique<kernels::StepProfile>(
-      device::measure_roofs(pool, buffer.data(), kReadBytes));
+/// The read roof is that of as many bytes as a step reads weights: how much of them a cache keeps
+/// from step to step is the machine's doing.
+Result<std::unique_ptr<kernels::StepProfile>> start_profile(device::ThreadPool& pool,
+                                                            size_t weight_bytes) {
+  constexpr size_t kLeast = size_t{32} << 20;
+  const size_t most =
+      std::max(std::min(size_t{512} << 20, device::available_memory_bytes() / 4), kLeast);
+  const size_t size = std::clamp(weight_bytes, kLeast, most);
+  OCTAVO_TRY(const device::Buffer buffer, device::Buffer::create(size, true));
+  std::memset(buffer.data(), 1, size);
+  return std::make_unique<kernels::StepProfile>(device::measure_roofs(pool, buffer.data(), size));
 }
 
 }  // namespace
@@ -30,7 +36,8 @@ Result<std::unique_ptr<DecoderRunner>> DecoderRunner::create(
   std::unique_ptr<DecoderRunner> runner(new DecoderRunner(
       options, std::move(model), std::move(pool), std::move(workspace), std::move(logits)));
   if (options.profile) {
-    OCTAVO_TRY(runner->profile_, start_profile(*runner->pool_));
+    OCTAVO_TRY(runner->profile_,
+               start_profile(*runner->pool_, runner->model_->info().weight_bytes));
   }
   return runner;
 }

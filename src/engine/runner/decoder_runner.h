@@ -35,6 +35,7 @@ class DecoderRunner final : public ModelRunner {
   Status submit(const StepBatch& batch, std::span<const SequenceConstraint> constraints) override;
   Status collect(RunnerOutput& output) override;
   Status warm_up() override;
+  kernels::StepProfile* step_profile() override { return profile_.get(); }
 
   /// Bytes beyond the model's own: logits and sampling scratch.
   static size_t buffer_bytes(int64_t max_logits_rows, int64_t vocab_size, int num_threads);

@@ -6,6 +6,10 @@
 #include "base/result.h"
 #include "engine/runner/step_batch.h"
 
+namespace octavo::kernels {
+class StepProfile;
+}
+
 namespace octavo::engine {
 
 /// Restricts the tokens of a sequence that a batch adds. It stays beside the batch, which is plain
@@ -36,6 +40,9 @@ class ModelRunner {
 
   /// Runs the model on a dummy token that touches only the null block.
   virtual Status warm_up() { return {}; }
+
+  /// Where the time of its steps goes, if it keeps account.
+  virtual kernels::StepProfile* step_profile() { return nullptr; }
 };
 
 }  // namespace octavo::engine
