@@ -6,6 +6,7 @@
 #include <array>
 #include <string_view>
 
+#include "bench/compare_command.h"
 #include "bench/offline_command.h"
 #include "bench/serve.h"
 
@@ -13,7 +14,8 @@ namespace octavo::bench {
 namespace {
 
 constexpr int kUsageError = 2;
-constexpr std::string_view kUsage = "usage: octavo bench [-h] {serve,throughput,latency} ...";
+constexpr std::string_view kUsage =
+    "usage: octavo bench [-h] {serve,throughput,latency,compare} ...";
 
 using Run = int (*)(std::span<const std::string>, const Host&);
 struct Command {
@@ -26,6 +28,7 @@ constexpr auto kCommands = std::to_array<Command>({
     {"serve", "Send requests to a running server and measure the answers.", run_serve},
     {"throughput", "Send a data set through the engine, without a server.", run_throughput},
     {"latency", "Time one batch in the engine, without a server.", run_latency},
+    {"compare", "Compare saved runs whose conditions match.", run_compare},
     {"startup", "Cold and warm start-up times.", nullptr},
     {"sweep", "Sweeps of parameters.", nullptr},
     {"mm-processor", "Multimodal preprocessing.", nullptr},
@@ -49,10 +52,10 @@ int run_bench(std::span<const std::string> args, const Host& host) {
   }
   const auto command = std::ranges::find(kCommands, args[0], &Command::name);
   if (command == kCommands.end()) {
-    fmt::print(
-        host.err,
-        "{}\noctavo bench: error: invalid choice: '{}' (choose from serve, throughput, latency)\n",
-        kUsage, args[0]);
+    fmt::print(host.err,
+               "{}\noctavo bench: error: invalid choice: '{}' (choose from serve, throughput, "
+               "latency, compare)\n",
+               kUsage, args[0]);
     return kUsageError;
   }
   if (command->run == nullptr) {

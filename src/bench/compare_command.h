@@ -1,0 +1,23 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "bench/bench.h"
+#include "bench/compare.h"
+#include "config/command_line.h"
+
+namespace octavo::bench {
+
+/// `octavo bench compare`: 0 when it compared, 1 when conditions differ or a run cannot be read, 2
+/// for a command line that makes no sense.
+int run_compare(std::span<const std::string> args, const Host& host);
+
+/// `--variable` and `--min-effect`, which `compare` and `repeat` share. Error: kInvalidArgument.
+Result<CompareOptions> read_compare_options(const config::CommandLine& line);
+
+/// Prints the page and writes the files whose paths are not empty. Error: a file cannot be written.
+Status publish_comparison(const Comparison& comparison, const std::string& json_path,
+                          const std::string& html_path, std::FILE* out);
+
+}  // namespace octavo::bench
