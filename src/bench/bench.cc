@@ -8,6 +8,7 @@
 
 #include "bench/compare_command.h"
 #include "bench/offline_command.h"
+#include "bench/repeat.h"
 #include "bench/serve.h"
 
 namespace octavo::bench {
@@ -15,7 +16,7 @@ namespace {
 
 constexpr int kUsageError = 2;
 constexpr std::string_view kUsage =
-    "usage: octavo bench [-h] {serve,throughput,latency,compare} ...";
+    "usage: octavo bench [-h] {serve,throughput,latency,compare,repeat} ...";
 
 using Run = int (*)(std::span<const std::string>, const Host&);
 struct Command {
@@ -29,6 +30,7 @@ constexpr auto kCommands = std::to_array<Command>({
     {"throughput", "Send a data set through the engine, without a server.", run_throughput},
     {"latency", "Time one batch in the engine, without a server.", run_latency},
     {"compare", "Compare saved runs whose conditions match.", run_compare},
+    {"repeat", "Load two servers in alternation and compare them.", run_repeat},
     {"startup", "Cold and warm start-up times.", nullptr},
     {"sweep", "Sweeps of parameters.", nullptr},
     {"mm-processor", "Multimodal preprocessing.", nullptr},
@@ -54,7 +56,7 @@ int run_bench(std::span<const std::string> args, const Host& host) {
   if (command == kCommands.end()) {
     fmt::print(host.err,
                "{}\noctavo bench: error: invalid choice: '{}' (choose from serve, throughput, "
-               "latency, compare)\n",
+               "latency, compare, repeat)\n",
                kUsage, args[0]);
     return kUsageError;
   }

@@ -105,8 +105,8 @@ Result<Spread> spread_of(const RunSet& side, const std::string& key) {
   return out;
 }
 
-/// Paired: every side has the same rounds of one session, once each. Puts them in order.
-bool pair_rounds(std::vector<RunSet>& sides) {
+/// Whether every side has the same rounds of one session, once each. Puts them in order.
+bool is_one_session(std::vector<RunSet>& sides) {
   std::set<std::string> sessions;
   std::set<std::vector<int64_t>> rounds;
   for (RunSet& side : sides) {
@@ -118,7 +118,7 @@ bool pair_rounds(std::vector<RunSet>& sides) {
     if (std::ranges::adjacent_find(of_side) != of_side.end()) return false;
     rounds.insert(std::move(of_side));
   }
-  return rounds.size() == 1 && rounds.begin()->size() >= kMinRounds;
+  return rounds.size() == 1;
 }
 
 std::string too_few(const Spread& a, const Spread& b) {
@@ -229,7 +229,8 @@ Result<Comparison> compare_runs(std::span<const RunSet> sides, const CompareOpti
   std::vector<RunSet> ordered(sides.begin(), sides.end());
   Comparison comparison;
   comparison.options = options;
-  comparison.is_paired = pair_rounds(ordered);
+  comparison.is_one_session = is_one_session(ordered);
+  comparison.is_paired = comparison.is_one_session && ordered[0].runs.size() >= kMinRounds;
   for (size_t i = 0; i < sides.size(); ++i) {
     comparison.sides.push_back(describe_side(sides[i], i));
   }

@@ -64,7 +64,8 @@ struct Side {
 struct Comparison {
   std::vector<Side> sides;
   CompareOptions options;
-  bool is_paired = false;              // by the rounds of one session
+  bool is_one_session = false;         // all sides have the same rounds of one `bench repeat`
+  bool is_paired = false;              // by those rounds, of which there are enough
   std::vector<Difference> undeclared;  // not empty: nothing is compared
   std::vector<Difference> declared;    // of the declared variables
   std::vector<Difference> following;   // that follow from them

@@ -58,15 +58,17 @@ Result<CompareOptions> read_compare_options(const config::CommandLine& line) {
   return options;
 }
 
-Status publish_comparison(const Comparison& comparison, const std::string& json_path,
-                          const std::string& html_path, std::FILE* out) {
-  fmt::print(out, "{}", comparison_page(comparison));
+Status publish_comparison(const Comparison& comparison, const ComparisonFiles& files,
+                          std::FILE* out) {
+  const std::string page = comparison_page(comparison);
+  fmt::print(out, "{}", page);
   std::fflush(out);
   const std::string json =
       comparison_json(comparison)
           .dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
-  OCTAVO_TRY(write_file(json_path, json + '\n'));
-  return write_file(html_path, comparison_html(comparison));
+  OCTAVO_TRY(write_file(files.markdown, page));
+  OCTAVO_TRY(write_file(files.json, json + '\n'));
+  return write_file(files.html, comparison_html(comparison));
 }
 
 int run_compare(std::span<const std::string> args, const Host& host) {
@@ -98,7 +100,7 @@ int run_compare(std::span<const std::string> args, const Host& host) {
   const auto comparison = compare_paths(line->positionals(), *options);
   if (!comparison.ok()) return complain(comparison.error().message, kFailed);
   const Status status =
-      publish_comparison(*comparison, line->text("json"), line->text("html"), host.out);
+      publish_comparison(*comparison, {"", line->text("json"), line->text("html")}, host.out);
   if (!status.ok()) return complain(status.error().message, kFailed);
   if (!comparison->is_refused()) return 0;
   return complain(

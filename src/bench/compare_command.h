@@ -16,8 +16,15 @@ int run_compare(std::span<const std::string> args, const Host& host);
 /// `--variable` and `--min-effect`, which `compare` and `repeat` share. Error: kInvalidArgument.
 Result<CompareOptions> read_compare_options(const config::CommandLine& line);
 
-/// Prints the page and writes the files whose paths are not empty. Error: a file cannot be written.
-Status publish_comparison(const Comparison& comparison, const std::string& json_path,
-                          const std::string& html_path, std::FILE* out);
+/// Where a comparison is written beside standard output; empty: not.
+struct ComparisonFiles {
+  std::string markdown;
+  std::string json;
+  std::string html;
+};
+
+/// Prints the page and writes the files. Error: one cannot be written.
+Status publish_comparison(const Comparison& comparison, const ComparisonFiles& files,
+                          std::FILE* out);
 
 }  // namespace octavo::bench

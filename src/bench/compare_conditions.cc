@@ -46,12 +46,28 @@ std::string host_of(std::string_view url) {
   return std::string(host);
 }
 
+/// In a session every round may send prompts of its own, if all sides send them.
+bool may_change_by_round(std::string_view field) {
+  return field == "dataset.seed" || field == "dataset.prompts_sha256";
+}
+
 /// The fields of a run, and the host of its server as one more.
 std::map<std::string, std::string> fields_of(const SavedRun& run) {
   std::map<std::string, std::string> fields = run.fields;
   const auto url = fields.find("server.url");
   if (url != fields.end()) fields["server.host"] = host_of(url->second);
   return fields;
+}
+
+/// The values of all rounds as one.
+std::string by_round(const RunSet& side, const std::string& field) {
+  std::string out;
+  for (const SavedRun& run : side.runs) {
+    const auto found = run.fields.find(field);
+    out += fmt::format("{}{}: {}", out.empty() ? "" : ", ", run.session.round,
+                       found == run.fields.end() ? "(none)" : found->second);
+  }
+  return out;
 }
 
 /// The distinct values of a field in the runs of a side; "" stands for none.
@@ -90,15 +106,15 @@ void sort_difference(const std::string& field, const std::vector<Values>& values
   const auto agrees_with_itself = [&](const Values& side) {
     return agree({side}, rule.role == FieldRole::kIfKnown);
   };
-  if (!std::ranges::all_of(values, agrees_with_itself)) {
-    comparison.undeclared.push_back(std::move(difference));
-  } else if (is_named_by_any(field, variables)) {
-    comparison.declared.push_back(std::move(difference));
-  } else if (rule.role == FieldRole::kFollows && is_cause_declared(rule, variables)) {
-    comparison.following.push_back(std::move(difference));
-  } else {
-    comparison.undeclared.push_back(std::move(difference));
+  std::vector<Difference>* kind = &comparison.undeclared;
+  if (std::ranges::all_of(values, agrees_with_itself)) {
+    if (is_named_by_any(field, variables)) {
+      kind = &comparison.declared;
+    } else if (rule.role == FieldRole::kFollows && is_cause_declared(rule, variables)) {
+      kind = &comparison.following;
+    }
   }
+  kind->push_back(std::move(difference));
 }
 
 void warn(Comparison& comparison, std::string text) {
@@ -179,6 +195,9 @@ Status compare_conditions(std::span<const RunSet> sides, Comparison& comparison)
           runs[i], [&, &name = field](const auto& fields) { return fields.contains(name); });
       if (!is_everywhere) of_sides[i].insert("");
       values.emplace_back(of_sides[i].begin(), of_sides[i].end());
+      if (comparison.is_one_session && may_change_by_round(field)) {
+        values.back() = {by_round(sides[i], field)};
+      }
     }
     sort_difference(field, values, comparison);
   }

@@ -274,6 +274,20 @@ TEST(Compare, RoundsOfOneSessionArePairedAndBeatDrift) {
   EXPECT_EQ(row(apart, "output_throughput").contrasts[0].verdict, Verdict::kNotDistinguishable);
 }
 
+TEST(Compare, RoundsMaySendTheirOwnPromptsIfAllSidesSendThem) {
+  const auto rounds = [](double speed, const std::string& session, const char* second) {
+    std::vector<Json> records(2, make_record(speed, 100));
+    records[1]["dataset"]["prompts_sha256"] = second;
+    for (int i = 0; i < 2; ++i) records[size_t(i)]["session"] = {{"id", session}, {"round", i + 1}};
+    return side("r", records);
+  };
+  EXPECT_FALSE(compared({rounds(1, "s", "x"), rounds(2, "s", "x")}).is_refused());
+  const Comparison c = compared({rounds(1, "s", "x"), rounds(2, "s", "y")});
+  ASSERT_TRUE(c.is_refused());
+  EXPECT_THAT(c.undeclared[0].values, ElementsAre("1: \"abc\", 2: \"x\"", "1: \"abc\", 2: \"y\""));
+  EXPECT_TRUE(compared({rounds(1, "s", "x"), rounds(2, "t", "x")}).is_refused());
+}
+
 TEST(Compare, TheSameRunsGiveTheSameReport) {
   const std::vector<RunSet> sides = {runs_at({10, 12, 11}), runs_at({12, 13, 11.5})};
   const Comparison one = compared(sides);

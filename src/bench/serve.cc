@@ -85,6 +85,8 @@ class ServeRun {
     return save_record(record);
   }
 
+  ServeReport take_report() { return std::move(report_); }
+
  private:
   template <class... Args>
   void say(fmt::format_string<Args...> text, Args&&... args) {
@@ -392,9 +394,16 @@ class ServeRun {
         options_.extra_body.empty() ? Json::object() : Json::parse(options_.extra_body);
     load["ignore_eos"] = options_.ignore_eos;
     for (const char* key : {"latencies", "queue_times"}) results.erase(key);
+    const SessionMark& mark = options_.session;
+    Json session = nullptr;
+    if (!mark.id.empty()) {
+      session = {
+          {"id", mark.id}, {"round", mark.round}, {"side", mark.side}, {"place", mark.place}};
+    }
     return {{"format", "octavo-run-record/1"},
             {"date", report_.date},
             {"result_file", result_path().filename().string()},
+            {"session", std::move(session)},
             {"client",
              {{"version", config::version()},
               {"git_revision", config::git_revision()},
@@ -443,6 +452,12 @@ int usage_error(const Host& host, const Error& error) {
 
 }  // namespace
 
+Result<ServeReport> make_serve_run(ServeOptions options, std::string arguments, const Host& host) {
+  ServeRun run(std::move(options), std::move(arguments), host);
+  OCTAVO_TRY(run.run());
+  return run.take_report();
+}
+
 int run_serve(std::span<const std::string> args, const Host& host) {
   auto line = config::CommandLine::read(serve_flags(), args);
   if (!line.ok()) return usage_error(host, line.error());
@@ -459,10 +474,10 @@ int run_serve(std::span<const std::string> args, const Host& host) {
                                     fmt::format("bench-{:08x}-", device()));
   if (!options.ok()) return usage_error(host, options.error());
   fmt::print(host.out, "{}\n", arguments);
-  const Status status = ServeRun(std::move(*options), arguments, host).run();
-  if (status.ok()) return 0;
-  fmt::print(host.err, "octavo bench serve: error: {}\n", status.error().message);
-  return status.error().code == Code::kInvalidArgument ? kUsageError : kFailed;
+  const auto report = make_serve_run(std::move(*options), arguments, host);
+  if (report.ok()) return 0;
+  fmt::print(host.err, "octavo bench serve: error: {}\n", report.error().message);
+  return report.error().code == Code::kInvalidArgument ? kUsageError : kFailed;
 }
 
 }  // namespace octavo::bench

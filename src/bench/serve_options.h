@@ -17,6 +17,14 @@
 
 namespace octavo::bench {
 
+/// Where a run stands in a session of `bench repeat`.
+struct SessionMark {
+  std::string id;  // empty: in none
+  int64_t round = 0;
+  std::string side;
+  int64_t place = 0;  // within its round: 1 went first
+};
+
 /// A command line of `bench serve` that makes sense.
 struct ServeOptions {
   const Backend* backend = nullptr;
@@ -55,6 +63,7 @@ struct ServeOptions {
   bool has_progress_bar = true;
 
   DatasetOptions dataset;
+  SessionMark session;
 };
 
 /// Reads and checks. Errors are one line that names the option. `random_prefix` is the prefix of
