@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "bench/load_driver.h"
+#include "bench/load_sampler.h"
 #include "bench/progress_bar.h"
 #include "bench/record_page.h"
 #include "bench/run_record.h"
@@ -27,6 +28,7 @@ namespace {
 
 constexpr int kUsageError = 2;
 constexpr int kFailed = 1;
+constexpr double kMaxWaitForHashS = 30;
 constexpr double kSaturated = 0.8;  // of one core; beyond it the client's own queueing shows
 
 using Clock = std::chrono::steady_clock;
@@ -69,7 +71,10 @@ class ServeRun {
     print_load_shape();
     const auto metrics_before = read_metrics(server_);
     const NoiseReading noise_before = read_noise();
+    std::optional<LoadSampler> sampler;
+    if (options_.saves) sampler.emplace(server_);
     const BatchResult result = measure(driver, arrivals);
+    const LoadPeaks peaks = sampler ? sampler->stop() : LoadPeaks();
     const NoiseReading noise_after = read_noise();
     const auto metrics_after = read_metrics(server_);
     report_run(result);
@@ -81,7 +86,11 @@ class ServeRun {
     OCTAVO_TRY(save());
     nlohmann::ordered_json record = make_record(result);
     record["noise"] = describe_noise(noise_before, noise_after);
+    record["gpu_state"] = sampler->gpu_state();
     record["metrics_delta"] = counter_gains(metrics_before, metrics_after);
+    record["prefix_cache"] =
+        describe_prefix_cache(record["server"], metrics_before, record["metrics_delta"]);
+    record["kv_cache"] = describe_peaks(peaks);
     return save_record(record);
   }
 
@@ -380,7 +389,9 @@ class ServeRun {
   /// The run's conditions, but for what was read before and after it.
   nlohmann::ordered_json make_record(const BatchResult& result) {
     using Json = nlohmann::ordered_json;
-    const auto facts = collect_server_facts(server_);
+    const auto facts = collect_server_facts(server_, kMaxWaitForHashS, [this] {
+      fmt::print(host_.err, "Waiting for the server's hash of its weights...\n");
+    });
     Json results = result_json(report_, false);
     Json load = Json::object();
     for (const char* key :

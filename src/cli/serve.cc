@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "chat_template/chat_template.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/content_hash.h"
 #include "cli/load_model.h"
 #include "cli/model_files.h"
 #include "cli/stats_log_sink.h"
@@ -121,6 +122,7 @@ Result<int> serve(config::Config config) {
   auto loaded = load_model(*checkpoint, config.engine, clock);
   OCTAVO_TRY(TextSide text, take(text_later));
   OCTAVO_TRY(std::unique_ptr<model::Model> model, std::move(loaded));
+  checkpoint::ContentHash weights(checkpoint::weight_files(*checkpoint));
   checkpoint.reset();  // all of it has been packed or copied; its map and metadata go
 
   openai::ApiContext api;
@@ -134,6 +136,10 @@ Result<int> serve(config::Config config) {
   api.kernels = kernels::describe_kernels();
   api.num_threads =
       config.engine.num_threads > 0 ? config.engine.num_threads : device::default_num_threads();
+
+  api.model_revision = revision_of(model_path);
+  api.image_digest = image_digest();
+  api.weights = &weights;
 
   frontend::Frontend::Options options;
   options.config = config.frontend;

@@ -235,10 +235,32 @@ def test_a_saved_run_carries_its_record(server, tmp_path):
     assert a["metrics_delta"]["vllm:generation_tokens_total"] == 16
     assert a["load"]["max_concurrency"] == 2 and a["load"]["extra_body"] == {"temperature": 0.0}
     assert a["results"]["completed"] == 4 and "latencies" not in a["results"]
+    assert len(a["server"]["config"]["model"]["weights_sha256"]) == 64
+    assert b["prefix_cache"]["state"] == "warm" and 0 < b["prefix_cache"]["hit_share"] <= 1
+    assert a["server"]["gpu"]["gpus"] is None or a["server"]["gpu"]["reason"] is None
     assert a["errors"] == {} and 0 <= a["noise"]["steal_share"] <= 1
     page = (tmp_path / "a.record.md").read_text()
     assert "| Generated tokens | 16.0 |" in page and "| Block size | 16 |" in page
     assert "hush" not in page + json.dumps(a)
+
+
+METRICS = b"""vllm:kv_cache_usage_perc{engine="0"} 0.375
+vllm:num_requests_running{engine="0"} 3
+vllm:prefix_cache_queries_total{engine="0"} 0
+"""
+
+
+def test_peaks_are_read_during_the_run(tmp_path, prompts):
+    script = Script(ttft=0.3, itl=0, chunks=1)
+    script.routes["/metrics"] = (200, "text/plain", METRICS)
+    with StubServer(script) as stub:
+        run(stub, tmp_path, *prompts, "--num-prompts", 2)
+        reads = sum(r["path"] == "/metrics" for r in stub.requests)
+    record = json.loads((tmp_path / "out" / "r.record.json").read_text())
+    assert record["kv_cache"] == {"peak_usage": 0.375, "peak_running": 3.0, "peak_waiting": None,
+                                  "num_samples": reads - 3}  # before, after, cache_config_info
+    assert record["kv_cache"]["num_samples"] >= 1
+    assert record["prefix_cache"] == {"state": "cold", "hit_share": None}
 
 
 def test_a_record_of_a_server_that_tells_little(tmp_path, prompts):
@@ -247,5 +269,7 @@ def test_a_record_of_a_server_that_tells_little(tmp_path, prompts):
     record = json.loads((tmp_path / "out" / "r.record.json").read_text())
     assert record["server"]["config"] is None and record["server"]["served_names"] == ["stub-model"]
     assert record["metrics_delta"] is None
+    assert record["kv_cache"]["peak_usage"] is None and record["prefix_cache"]["state"] is None
+    assert record["session"] is None
     assert record["errors"] == {"Service Unavailable": 2}
     assert "| Version | |" in (tmp_path / "out" / "r.record.md").read_text()
