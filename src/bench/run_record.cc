@@ -8,10 +8,10 @@
 #include <array>
 #include <charconv>
 #include <chrono>
+#include <ctime>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "bench/gpu_facts.h"
 #include "client/metrics_text.h"
@@ -103,7 +103,7 @@ bool is_loopback(const std::string& host) {
 /// octavo's configuration; asked again while the hash of the weights is being computed.
 Json config_of(const Server& server, double max_wait_s, const std::function<void()>& on_wait) {
   using Clock = std::chrono::steady_clock;
-  constexpr auto kPause = std::chrono::milliseconds(200);
+  constexpr timespec kPause{0, 200'000'000};
   const Json::json_pointer state("/model/weights_sha256_state");
   const auto end = Clock::now() + std::chrono::duration<double>(max_wait_s);
   for (bool has_told = false;; has_told = true) {
@@ -112,7 +112,7 @@ Json config_of(const Server& server, double max_wait_s, const std::function<void
         config.is_object() && config.contains(state) && config[state] == "computing";
     if (!is_computing || Clock::now() >= end) return config;
     if (!has_told) on_wait();
-    std::this_thread::sleep_for(kPause);
+    ::nanosleep(&kPause, nullptr);
   }
 }
 

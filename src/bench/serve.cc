@@ -15,10 +15,12 @@
 #include "bench/load_driver.h"
 #include "bench/load_sampler.h"
 #include "bench/progress_bar.h"
+#include "bench/pytorch_records.h"
 #include "bench/record_page.h"
 #include "bench/run_record.h"
 #include "bench/serve_flags.h"
 #include "bench/serve_options.h"
+#include "bench/serve_plots.h"
 #include "bench/serve_report.h"
 #include "bench/server_queries.h"
 #include "config/version.h"
@@ -82,6 +84,8 @@ class ServeRun {
     fmt::print(host_.out, "{}", format_failures(report_.outcomes));
     report_client(result);
     fmt::print(host_.out, "{}", format_block(report_));
+    OCTAVO_TRY(make_result_folder());
+    OCTAVO_TRY(save_plots());
     if (!options_.saves) return {};
     OCTAVO_TRY(save());
     nlohmann::ordered_json record = make_record(result);
@@ -378,12 +382,48 @@ class ServeRun {
     return {};
   }
 
-  Status save() {
+  Status make_result_folder() const {
+    const bool writes = options_.saves || options_.plots_timeline || options_.plots_dataset_stats;
+    if (!writes || options_.result_dir.empty()) return {};
     std::error_code error;
-    if (!options_.result_dir.empty()) {
-      std::filesystem::create_directories(options_.result_dir, error);
+    std::filesystem::create_directories(options_.result_dir, error);
+    return {};  // if it is not there, writing says so
+  }
+
+  Status write_beside(const char* suffix, const std::string& page) {
+    std::filesystem::path path = result_path();
+    std::ofstream file(path.replace_extension(suffix));
+    file << page;
+    file.flush();
+    if (!file) return Error{Code::kUnavailable, fmt::format("cannot write {}", path.string())};
+    return {};
+  }
+
+  Status save_plots() {
+    if (options_.plots_timeline) {
+      OCTAVO_TRY(write_beside(".timeline.html",
+                              timeline_page(report_.outcomes, options_.timeline_itl_ms)));
+      say("Timeline plot saved to: {}", result_path().replace_extension(".timeline.html").string());
     }
-    return write_json(result_path(), result_json(report_, options_.is_detailed));
+    if (!options_.plots_dataset_stats) return {};
+    std::vector<int64_t> prompt_lens;
+    for (const Outcome& outcome : report_.outcomes) prompt_lens.push_back(outcome.prompt_len);
+    std::vector<int64_t> output_lens = report_.metrics.output_lens;
+    output_lens.resize(prompt_lens.size());  // pooling has none
+    OCTAVO_TRY(write_beside(".dataset_stats.html", dataset_stats_page(prompt_lens, output_lens)));
+    say("Dataset statistics plot saved to: {}",
+        result_path().replace_extension(".dataset_stats.html").string());
+    return {};
+  }
+
+  Status save() {
+    const nlohmann::ordered_json result = result_json(report_, options_.is_detailed);
+    OCTAVO_TRY(write_json(result_path(), result));
+    if (options_.pytorch_arguments.empty()) return {};
+    const auto arguments = nlohmann::ordered_json::parse(options_.pytorch_arguments);
+    return write_beside(".pytorch.json",
+                        pytorch_records(result, arguments)
+                            .dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace));
   }
 
   /// The run's conditions, but for what was read before and after it.
@@ -435,11 +475,7 @@ class ServeRun {
   Status save_record(const nlohmann::ordered_json& record) {
     std::filesystem::path path = result_path();
     OCTAVO_TRY(write_json(path.replace_extension(".record.json"), record));
-    std::ofstream page(path.replace_extension(".md"));
-    page << run_record_page(record);
-    page.flush();
-    if (!page) return Error{Code::kUnavailable, fmt::format("cannot write {}", path.string())};
-    return {};
+    return write_beside(".record.md", run_record_page(record));
   }
 
   const ServeOptions options_;

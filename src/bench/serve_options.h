@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -61,6 +62,10 @@ struct ServeOptions {
   std::optional<std::string> label;
   std::vector<std::pair<std::string, std::string>> metadata;
   bool has_progress_bar = true;
+  bool plots_timeline = false;
+  std::array<double, 2> timeline_itl_ms = {25, 50};
+  bool plots_dataset_stats = false;
+  std::string pytorch_arguments;  // arguments_json() if that form is asked for, else empty
 
   DatasetOptions dataset;
   SessionMark session;

@@ -99,6 +99,13 @@ void log_engine_config(const config::Config& config) {
             engine.kernel);
 }
 
+/// What only run records ask for.
+void add_record_facts(checkpoint::ContentHash& weights, openai::ApiContext& api) {
+  api.model_revision = revision_of(api.model_root);
+  api.image_digest = image_digest();
+  api.weights = &weights;
+}
+
 Result<int> serve(config::Config config) {
   SystemClock clock;
   OCTAVO_TRY(kernels::set_isa(config.engine.kernel));
@@ -136,10 +143,7 @@ Result<int> serve(config::Config config) {
   api.kernels = kernels::describe_kernels();
   api.num_threads =
       config.engine.num_threads > 0 ? config.engine.num_threads : device::default_num_threads();
-
-  api.model_revision = revision_of(model_path);
-  api.image_digest = image_digest();
-  api.weights = &weights;
+  add_record_facts(weights, api);
 
   frontend::Frontend::Options options;
   options.config = config.frontend;
