@@ -6,7 +6,9 @@
 #include <array>
 #include <string_view>
 
+#include "bench/compare_command.h"
 #include "bench/offline_command.h"
+#include "bench/repeat.h"
 #include "bench/roofline.h"
 #include "bench/serve.h"
 #include "bench/startup.h"
@@ -31,6 +33,8 @@ constexpr auto kCommands = std::to_array<Command>({
     {"roofline", "The machine's limits and what the model reaches of them.", run_roofline},
     {"startup", "Cold and warm start-up times.", run_startup},
     {"sweep", "Run a server and a benchmark under several settings.", run_sweep},
+    {"compare", "Compare saved runs whose conditions match.", run_compare},
+    {"repeat", "Load two servers in alternation and compare them.", run_repeat},
     {"mm-processor", "Multimodal preprocessing.", nullptr},
     {"forward", "One forward pass.", nullptr},
 });

@@ -52,7 +52,10 @@ int run_config(std::span<const std::string> args, const Host& host) {
     if (!key || key->empty() || !server.headers.empty()) continue;
     server.headers.emplace_back("Authorization", "Bearer " + *key);
   }
-  const auto facts = collect_server_facts(server);
+  constexpr double kMaxWaitS = 30;
+  const auto facts = collect_server_facts(server, kMaxWaitS, [&] {
+    fmt::print(host.err, "Waiting for the server's hash of its weights...\n");
+  });
   if (!facts.ok()) return complain(facts.error().message, 1);
   fmt::print(
       host.out, "{}",

@@ -7,10 +7,13 @@
 
 #include <array>
 #include <charconv>
+#include <chrono>
+#include <ctime>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "bench/gpu_facts.h"
 #include "client/metrics_text.h"
 #include "client/wait.h"
 
@@ -20,6 +23,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMaxAnswer = 16 << 20;
+constexpr const char* kPrefixQueries = "vllm:prefix_cache_queries_total";
+constexpr const char* kPrefixHits = "vllm:prefix_cache_hits_total";
 
 std::optional<std::string> get(const Server& server, const std::string& path) {
   client::ClientOptions options;
@@ -95,13 +100,30 @@ bool is_loopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
+/// octavo's configuration; asked again while the hash of the weights is being computed.
+Json config_of(const Server& server, double max_wait_s, const std::function<void()>& on_wait) {
+  using Clock = std::chrono::steady_clock;
+  constexpr timespec kPause{0, 200'000'000};
+  const Json::json_pointer state("/model/weights_sha256_state");
+  const auto end = Clock::now() + std::chrono::duration<double>(max_wait_s);
+  for (bool has_told = false;; has_told = true) {
+    Json config = get_object(server, "/octavo/config");
+    const bool is_computing =
+        config.is_object() && config.contains(state) && config[state] == "computing";
+    if (!is_computing || Clock::now() >= end) return config;
+    if (!has_told) on_wait();
+    ::nanosleep(&kPause, nullptr);
+  }
+}
+
 Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
 
 }  // namespace
 
 std::optional<std::string> read_metrics(const Server& server) { return get(server, "/metrics"); }
 
-Result<nlohmann::ordered_json> collect_server_facts(const Server& server) {
+Result<nlohmann::ordered_json> collect_server_facts(const Server& server, double max_wait_s,
+                                                    const std::function<void()>& on_wait) {
   OCTAVO_TRY(const std::vector<ServedModel> served, list_models(server));
   Json out = Json::object();
   const client::Origin& origin = server.base.origin;
@@ -123,7 +145,7 @@ Result<nlohmann::ordered_json> collect_server_facts(const Server& server) {
     }
   }
   out["models"] = std::move(models);
-  out["config"] = get_object(server, "/octavo/config");
+  out["config"] = config_of(server, max_wait_s, on_wait);
   out["cache_config_info"] = nullptr;
   if (const auto metrics = read_metrics(server)) {
     client::for_each_sample(*metrics, [&](const client::MetricSample& sample) {
@@ -132,7 +154,10 @@ Result<nlohmann::ordered_json> collect_server_facts(const Server& server) {
       }
     });
   }
-  out["machine"] = is_loopback(origin.host) ? machine_facts() : Json();
+  const bool is_here = is_loopback(origin.host);
+  out["machine"] = is_here ? machine_facts() : Json();
+  out["gpu"] = is_here ? gpu_facts()
+                       : Json{{"gpus", nullptr}, {"reason", "the server is on another machine"}};
   return out;
 }
 
@@ -140,8 +165,7 @@ nlohmann::ordered_json counter_gains(const std::optional<std::string>& before,
                                      const std::optional<std::string>& after) {
   constexpr auto kCounters = std::to_array<std::string_view>(
       {"vllm:num_preemptions_total", "vllm:prompt_tokens_total", "vllm:generation_tokens_total",
-       "vllm:prefix_cache_queries_total", "vllm:prefix_cache_hits_total",
-       "vllm:request_success_total"});
+       kPrefixQueries, kPrefixHits, "vllm:request_success_total"});
   if (!before || !after) return nullptr;
   const auto sums = [&](const std::string& text) {
     std::map<std::string_view, double> out;
@@ -162,6 +186,33 @@ nlohmann::ordered_json counter_gains(const std::optional<std::string>& before,
     out[std::string(name)] = end->second - (start == old.end() ? 0 : start->second);
   }
   return out;
+}
+
+nlohmann::ordered_json describe_prefix_cache(const nlohmann::ordered_json& server,
+                                             const std::optional<std::string>& metrics_before,
+                                             const nlohmann::ordered_json& gains) {
+  const auto value_at = [&](const char* pointer) {
+    const Json::json_pointer at(pointer);
+    return server.is_object() && server.contains(at) ? server[at] : Json();
+  };
+  const Json ours = value_at("/config/cache/enable_prefix_caching");
+  const Json theirs = value_at("/cache_config_info/enable_prefix_caching");
+  Json state = nullptr;
+  if (ours == false || theirs == "False") {
+    state = "off";
+  } else if (metrics_before) {
+    std::optional<double> queries;
+    client::for_each_sample(*metrics_before, [&](const client::MetricSample& sample) {
+      if (sample.name == kPrefixQueries) queries = queries.value_or(0) + sample.value;
+    });
+    if (queries) state = *queries > 0 ? "warm" : "cold";
+  }
+  Json share = nullptr;
+  if (gains.is_object() && gains.contains(kPrefixQueries) && gains.contains(kPrefixHits)) {
+    const double asked = gains[kPrefixQueries].get<double>();
+    if (asked > 0) share = gains[kPrefixHits].get<double>() / asked;
+  }
+  return {{"state", std::move(state)}, {"hit_share", std::move(share)}};
 }
 
 NoiseReading read_noise() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
@@ -12,15 +13,25 @@
 namespace octavo::bench {
 
 /// What a server tells of itself: url, version, models, served_names, config (octavo's own route,
-/// null elsewhere), cache_config_info (labels of that series), and `machine` if it runs on this
-/// one. What it does not tell is null. Error: it does not even list its models.
-Result<nlohmann::ordered_json> collect_server_facts(const Server& server);
+/// null elsewhere), cache_config_info (labels of that series), and `machine` and `gpu` if it runs
+/// on this one. What it does not tell is null. octavo begins to hash its weights when it is asked
+/// first: `on_wait` hears that this is being waited for, up to `max_wait_s`. Error: it does not
+/// even list its models.
+Result<nlohmann::ordered_json> collect_server_facts(const Server& server, double max_wait_s,
+                                                    const std::function<void()>& on_wait);
 
 /// The text of /metrics, or nullopt.
 std::optional<std::string> read_metrics(const Server& server);
 /// What the counters of a run record gained between two readings; an object, null without readings.
 nlohmann::ordered_json counter_gains(const std::optional<std::string>& before,
                                      const std::optional<std::string>& after);
+
+/// State of the prefix cache when a run began: off, cold (no prompt had been looked up in it),
+/// warm, or null where the server does not tell; and the share of the run's prompt tokens that it
+/// had. `server` as collect_server_facts makes it. A reset of the cache in between is not seen.
+nlohmann::ordered_json describe_prefix_cache(const nlohmann::ordered_json& server,
+                                             const std::optional<std::string>& metrics_before,
+                                             const nlohmann::ordered_json& gains);
 
 /// State of this machine at one moment, to see whether a run was disturbed.
 struct NoiseReading {

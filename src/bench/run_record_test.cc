@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "bench/gpu_facts.h"
+#include "bench/load_sampler.h"
 #include "bench/record_page.h"
 
 namespace octavo::bench {
@@ -42,6 +45,8 @@ TEST(RecordPage, ValuesStandInTheirRowsAndCannotBreakTheTable) {
   EXPECT_THAT(page, HasSubstr("| Block size | 16 |\n"));
   EXPECT_THAT(page, HasSubstr("| Served names | [\"a\\|b\\nc\"] |\n"));
   EXPECT_THAT(page, HasSubstr("| Image digest | |\n"));
+  const Json known = {{"config", {{"image_digest", "sha256:aa"}}}};
+  EXPECT_THAT(serving_config_page(known), HasSubstr("| Image digest | sha256:aa |\n"));
 }
 
 TEST(RunRecord, GainsAreDifferencesAndMissingIsNotZero) {
@@ -83,6 +88,49 @@ TEST(RunRecord, TheHashKnowsPromptsAndLengths) {
   b.request_id = "other";
   b.prompts = a.prompts;
   EXPECT_EQ(hash_prompts(std::vector{a}), hash_prompts(std::vector{b}));
+}
+
+TEST(RunRecord, ThePrefixCacheIsOffColdOrWarm) {
+  const std::string before = "vllm:prefix_cache_queries_total{engine=\"0\"} 0\n";
+  const Json gains = {{"vllm:prefix_cache_queries_total", 200.0},
+                      {"vllm:prefix_cache_hits_total", 50.0}};
+  const Json cold = describe_prefix_cache(nullptr, before, gains);
+  EXPECT_EQ(cold["state"], "cold");
+  EXPECT_EQ(cold["hit_share"], 0.25);
+  const std::string used = "vllm:prefix_cache_queries_total{engine=\"0\"} 7\n";
+  EXPECT_EQ(describe_prefix_cache(nullptr, used, nullptr)["state"], "warm");
+  EXPECT_TRUE(describe_prefix_cache(nullptr, used, nullptr)["hit_share"].is_null());
+  const Json off = {{"config", {{"cache", {{"enable_prefix_caching", false}}}}}};
+  EXPECT_EQ(describe_prefix_cache(off, used, gains)["state"], "off");
+  const Json theirs = {{"cache_config_info", {{"enable_prefix_caching", "False"}}}};
+  EXPECT_EQ(describe_prefix_cache(theirs, used, gains)["state"], "off");
+  EXPECT_TRUE(describe_prefix_cache(nullptr, "up 1\n", gains)["state"].is_null());
+  EXPECT_TRUE(describe_prefix_cache(nullptr, std::nullopt, gains)["state"].is_null());
+}
+
+TEST(RunRecord, PeaksAreTheHighestReadings) {
+  LoadPeaks peaks;
+  add_sample(
+      "vllm:kv_cache_usage_perc{engine=\"0\"} 0.5\nvllm:num_requests_running{engine=\"0\"} 3\n"
+      "vllm:num_requests_running{engine=\"1\"} 4\n",
+      peaks);
+  add_sample("vllm:gpu_cache_usage_perc 0.25\nvllm:num_requests_running 2\n", peaks);
+  EXPECT_EQ(peaks.num_samples, 2);
+  EXPECT_EQ(peaks.kv_usage, 0.5);
+  EXPECT_EQ(peaks.running, 7);
+  EXPECT_FALSE(peaks.waiting.has_value());  // missing is not zero
+  EXPECT_TRUE(describe_peaks(peaks)["peak_waiting"].is_null());
+}
+
+TEST(RunRecord, GpusAreReadFromTheTable) {
+  constexpr auto kKeys = std::to_array<std::string_view>({"name", "mib", "ecc"});
+  const Json gpus = parse_gpu_table("NVIDIA X, 81559, Enabled\nNVIDIA Y, 4096, [N/A]\n", kKeys);
+  EXPECT_EQ(gpus, Json({{{"name", "NVIDIA X"}, {"mib", 81559.0}, {"ecc", "Enabled"}},
+                        {{"name", "NVIDIA Y"}, {"mib", 4096.0}, {"ecc", nullptr}}}));
+  EXPECT_EQ(parse_gpu_table("No devices were found\n", kKeys), Json::array());
+  EXPECT_EQ(parse_gpu_table("", kKeys), Json::array());
+  const Json facts = gpu_facts();
+  EXPECT_EQ(facts["gpus"].is_null(), facts["reason"].is_string());
 }
 
 TEST(RunRecord, ErrorsAreCounted) {

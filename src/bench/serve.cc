@@ -13,11 +13,14 @@
 #include <thread>
 
 #include "bench/load_driver.h"
+#include "bench/load_sampler.h"
 #include "bench/progress_bar.h"
+#include "bench/pytorch_records.h"
 #include "bench/record_page.h"
 #include "bench/run_record.h"
 #include "bench/serve_flags.h"
 #include "bench/serve_options.h"
+#include "bench/serve_plots.h"
 #include "bench/serve_report.h"
 #include "bench/server_queries.h"
 #include "config/version.h"
@@ -27,6 +30,7 @@ namespace {
 
 constexpr int kUsageError = 2;
 constexpr int kFailed = 1;
+constexpr double kMaxWaitForHashS = 30;
 constexpr double kSaturated = 0.8;  // of one core; beyond it the client's own queueing shows
 
 using Clock = std::chrono::steady_clock;
@@ -69,7 +73,10 @@ class ServeRun {
     print_load_shape();
     const auto metrics_before = read_metrics(server_);
     const NoiseReading noise_before = read_noise();
+    std::optional<LoadSampler> sampler;
+    if (options_.saves) sampler.emplace(server_);
     const BatchResult result = measure(driver, arrivals);
+    const LoadPeaks peaks = sampler ? sampler->stop() : LoadPeaks();
     const NoiseReading noise_after = read_noise();
     const auto metrics_after = read_metrics(server_);
     report_run(result);
@@ -77,13 +84,21 @@ class ServeRun {
     fmt::print(host_.out, "{}", format_failures(report_.outcomes));
     report_client(result);
     fmt::print(host_.out, "{}", format_block(report_));
+    OCTAVO_TRY(make_result_folder());
+    OCTAVO_TRY(save_plots());
     if (!options_.saves) return {};
     OCTAVO_TRY(save());
     nlohmann::ordered_json record = make_record(result);
     record["noise"] = describe_noise(noise_before, noise_after);
+    record["gpu_state"] = sampler->gpu_state();
     record["metrics_delta"] = counter_gains(metrics_before, metrics_after);
+    record["prefix_cache"] =
+        describe_prefix_cache(record["server"], metrics_before, record["metrics_delta"]);
+    record["kv_cache"] = describe_peaks(peaks);
     return save_record(record);
   }
+
+  ServeReport take_report() { return std::move(report_); }
 
  private:
   template <class... Args>
@@ -367,18 +382,56 @@ class ServeRun {
     return {};
   }
 
-  Status save() {
+  Status make_result_folder() const {
+    const bool writes = options_.saves || options_.plots_timeline || options_.plots_dataset_stats;
+    if (!writes || options_.result_dir.empty()) return {};
     std::error_code error;
-    if (!options_.result_dir.empty()) {
-      std::filesystem::create_directories(options_.result_dir, error);
+    std::filesystem::create_directories(options_.result_dir, error);
+    return {};  // if it is not there, writing says so
+  }
+
+  Status write_beside(const char* suffix, const std::string& page) {
+    std::filesystem::path path = result_path();
+    std::ofstream file(path.replace_extension(suffix));
+    file << page;
+    file.flush();
+    if (!file) return Error{Code::kUnavailable, fmt::format("cannot write {}", path.string())};
+    return {};
+  }
+
+  Status save_plots() {
+    if (options_.plots_timeline) {
+      OCTAVO_TRY(write_beside(".timeline.html",
+                              timeline_page(report_.outcomes, options_.timeline_itl_ms)));
+      say("Timeline plot saved to: {}", result_path().replace_extension(".timeline.html").string());
     }
-    return write_json(result_path(), result_json(report_, options_.is_detailed));
+    if (!options_.plots_dataset_stats) return {};
+    std::vector<int64_t> prompt_lens;
+    for (const Outcome& outcome : report_.outcomes) prompt_lens.push_back(outcome.prompt_len);
+    std::vector<int64_t> output_lens = report_.metrics.output_lens;
+    output_lens.resize(prompt_lens.size());  // pooling has none
+    OCTAVO_TRY(write_beside(".dataset_stats.html", dataset_stats_page(prompt_lens, output_lens)));
+    say("Dataset statistics plot saved to: {}",
+        result_path().replace_extension(".dataset_stats.html").string());
+    return {};
+  }
+
+  Status save() {
+    const nlohmann::ordered_json result = result_json(report_, options_.is_detailed);
+    OCTAVO_TRY(write_json(result_path(), result));
+    if (options_.pytorch_arguments.empty()) return {};
+    const auto arguments = nlohmann::ordered_json::parse(options_.pytorch_arguments);
+    return write_beside(".pytorch.json",
+                        pytorch_records(result, arguments)
+                            .dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace));
   }
 
   /// The run's conditions, but for what was read before and after it.
   nlohmann::ordered_json make_record(const BatchResult& result) {
     using Json = nlohmann::ordered_json;
-    const auto facts = collect_server_facts(server_);
+    const auto facts = collect_server_facts(server_, kMaxWaitForHashS, [this] {
+      fmt::print(host_.err, "Waiting for the server's hash of its weights...\n");
+    });
     Json results = result_json(report_, false);
     Json load = Json::object();
     for (const char* key :
@@ -392,9 +445,16 @@ class ServeRun {
         options_.extra_body.empty() ? Json::object() : Json::parse(options_.extra_body);
     load["ignore_eos"] = options_.ignore_eos;
     for (const char* key : {"latencies", "queue_times"}) results.erase(key);
+    const SessionMark& mark = options_.session;
+    Json session = nullptr;
+    if (!mark.id.empty()) {
+      session = {
+          {"id", mark.id}, {"round", mark.round}, {"side", mark.side}, {"place", mark.place}};
+    }
     return {{"format", "octavo-run-record/1"},
             {"date", report_.date},
             {"result_file", result_path().filename().string()},
+            {"session", std::move(session)},
             {"client",
              {{"version", config::version()},
               {"git_revision", config::git_revision()},
@@ -415,11 +475,7 @@ class ServeRun {
   Status save_record(const nlohmann::ordered_json& record) {
     std::filesystem::path path = result_path();
     OCTAVO_TRY(write_json(path.replace_extension(".record.json"), record));
-    std::ofstream page(path.replace_extension(".md"));
-    page << run_record_page(record);
-    page.flush();
-    if (!page) return Error{Code::kUnavailable, fmt::format("cannot write {}", path.string())};
-    return {};
+    return write_beside(".record.md", run_record_page(record));
   }
 
   const ServeOptions options_;
@@ -443,6 +499,12 @@ int usage_error(const Host& host, const Error& error) {
 
 }  // namespace
 
+Result<ServeReport> make_serve_run(ServeOptions options, std::string arguments, const Host& host) {
+  ServeRun run(std::move(options), std::move(arguments), host);
+  OCTAVO_TRY(run.run());
+  return run.take_report();
+}
+
 int run_serve(std::span<const std::string> args, const Host& host) {
   auto line = config::CommandLine::read(serve_flags(), args);
   if (!line.ok()) return usage_error(host, line.error());
@@ -459,10 +521,10 @@ int run_serve(std::span<const std::string> args, const Host& host) {
                                     fmt::format("bench-{:08x}-", device()));
   if (!options.ok()) return usage_error(host, options.error());
   fmt::print(host.out, "{}\n", arguments);
-  const Status status = ServeRun(std::move(*options), arguments, host).run();
-  if (status.ok()) return 0;
-  fmt::print(host.err, "octavo bench serve: error: {}\n", status.error().message);
-  return status.error().code == Code::kInvalidArgument ? kUsageError : kFailed;
+  const auto report = make_serve_run(std::move(*options), arguments, host);
+  if (report.ok()) return 0;
+  fmt::print(host.err, "octavo bench serve: error: {}\n", report.error().message);
+  return report.error().code == Code::kInvalidArgument ? kUsageError : kFailed;
 }
 
 }  // namespace octavo::bench

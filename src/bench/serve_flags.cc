@@ -69,9 +69,9 @@ constexpr auto kFlags = std::to_array<Option>({
     {"label", kText, "", "Prefix of the file's name; default: the backend."},
     {"metadata", kList, "", "KEY=VALUE pairs kept in the result."},
     {"disable-tqdm", kSwitch, "", "No progress bar."},
-    later("plot-timeline", kSwitch, ""),
-    later("timeline-itl-thresholds", kText, "25,50"),
-    later("plot-dataset-stats", kSwitch, ""),
+    {"plot-timeline", kSwitch, "", "Write every request over time as NAME.timeline.html."},
+    {"timeline-itl-thresholds", kText, "25,50", "Milliseconds at which its colours change."},
+    {"plot-dataset-stats", kSwitch, "", "Write the lengths as NAME.dataset_stats.html."},
     // Data sets.
     {"dataset-name", kText, "random", "Where prompts come from."},
     {"dataset-path", kText, "", "File of the data set."},

@@ -9,6 +9,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "bench/pytorch_records.h"
+#include "bench/serve_flags.h"
 #include "client/http_client.h"
 
 namespace octavo::bench {
@@ -243,6 +245,21 @@ Status read_goodput(const CommandLine& line, Goodput& goodput) {
   return {};
 }
 
+Status read_plots(const CommandLine& line, ServeOptions& options) {
+  options.plots_timeline = line.flag("plot-timeline");
+  options.plots_dataset_stats = line.flag("plot-dataset-stats");
+  const std::vector<std::string> words = split(line.text("timeline-itl-thresholds"), ',');
+  const auto first = to_number(words[0]);
+  const auto second = to_number(words.back());
+  if (words.size() != 2 || !first || !second || !(*first >= 0) || !(*second <= 1e9)) {
+    return invalid(
+        "Invalid --timeline-itl-thresholds format: two numbers of milliseconds, as "
+        "25,50");
+  }
+  options.timeline_itl_ms = {*first, *second};
+  return {};
+}
+
 Status read_reporting(const CommandLine& line, ServeOptions& options) {
   constexpr auto kMetrics = std::to_array<std::string_view>(
       {"ttft", "tpot", "itl", "e2el", "client_queue_time", "e2el_including_client_queue"});
@@ -270,7 +287,7 @@ Status read_reporting(const CommandLine& line, ServeOptions& options) {
   options.result_filename = line.text("result-filename");
   if (line.has("label")) options.label = line.text("label");
   options.has_progress_bar = !line.flag("disable-tqdm");
-  return {};
+  return read_plots(line, options);
 }
 
 Status read_range_ratio(const std::string& text, DatasetOptions& dataset) {
@@ -381,6 +398,10 @@ Result<ServeOptions> read_serve_options(config::CommandLine line,
   OCTAVO_TRY(read_load(line, options));
   OCTAVO_TRY(read_reporting(line, options));
   OCTAVO_TRY(read_dataset(line, random_prefix, options));
+  const auto wants_pytorch = environment("SAVE_TO_PYTORCH_BENCHMARK_FORMAT");
+  if (wants_pytorch && !wants_pytorch->empty()) {
+    options.pytorch_arguments = arguments_json(line, serve_flags()).dump();
+  }
   return options;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -16,6 +17,14 @@
 #include "config/environment.h"
 
 namespace octavo::bench {
+
+/// Where a run stands in a session of `bench repeat`.
+struct SessionMark {
+  std::string id;  // empty: in none
+  int64_t round = 0;
+  std::string side;
+  int64_t place = 0;  // within its round: 1 went first
+};
 
 /// A command line of `bench serve` that makes sense.
 struct ServeOptions {
@@ -53,8 +62,13 @@ struct ServeOptions {
   std::optional<std::string> label;
   std::vector<std::pair<std::string, std::string>> metadata;
   bool has_progress_bar = true;
+  bool plots_timeline = false;
+  std::array<double, 2> timeline_itl_ms = {25, 50};
+  bool plots_dataset_stats = false;
+  std::string pytorch_arguments;  // arguments_json() if that form is asked for, else empty
 
   DatasetOptions dataset;
+  SessionMark session;
 };
 
 /// Reads and checks. Errors are one line that names the option. `random_prefix` is the prefix of

@@ -41,9 +41,14 @@ std::optional<element> member(element object, std::string_view key) {
   return value;
 }
 
-int64_t integer_or(std::optional<element> value, int64_t otherwise) {
+/// A server's count of tokens. One that makes no sense would overflow the sums; it counts as not
+/// said.
+int64_t count_or(std::optional<element> value, int64_t otherwise) {
+  constexpr int64_t kMost = int64_t{1} << 32;
   int64_t number = 0;
-  return value && value->get(number) == simdjson::SUCCESS ? number : otherwise;
+  const bool is_count =
+      value && value->get(number) == simdjson::SUCCESS && number >= 0 && number <= kMost;
+  return is_count ? number : otherwise;
 }
 
 std::string_view text_of(std::optional<element> value) {
@@ -152,8 +157,8 @@ struct AnswerReader::Impl {
 
   void on_usage(element event) {
     if (const auto usage = member(event, "usage")) {
-      outcome.output_tokens = integer_or(member(*usage, "completion_tokens"), 0);
-      outcome.prompt_len = integer_or(member(*usage, "prompt_tokens"), outcome.prompt_len);
+      outcome.output_tokens = count_or(member(*usage, "completion_tokens"), 0);
+      outcome.prompt_len = count_or(member(*usage, "prompt_tokens"), outcome.prompt_len);
     }
     const auto metrics = member(event, "metrics");
     if (!metrics) return;
@@ -196,8 +201,8 @@ struct AnswerReader::Impl {
       const auto response = member(event, "response");
       const auto usage = response ? member(*response, "usage") : std::nullopt;
       if (usage) {
-        outcome.output_tokens = integer_or(member(*usage, "output_tokens"), 0);
-        outcome.prompt_len = integer_or(member(*usage, "input_tokens"), outcome.prompt_len);
+        outcome.output_tokens = count_or(member(*usage, "output_tokens"), 0);
+        outcome.prompt_len = count_or(member(*usage, "input_tokens"), outcome.prompt_len);
       }
     } else if (type == "error" || type == "response.failed" || member(event, "error")) {
       return Error{Code::kUnavailable, simdjson::minify(event)};
@@ -235,7 +240,7 @@ Status AnswerReader::on_body(std::string_view body, double now_s) {
     return Error{Code::kInvalidArgument, "the answer is no JSON object"};
   }
   const auto usage = member(answer, "usage");
-  outcome.prompt_len = usage ? integer_or(member(*usage, "prompt_tokens"), 0) : 0;
+  outcome.prompt_len = usage ? count_or(member(*usage, "prompt_tokens"), 0) : 0;
   outcome.success = true;
   return {};
 }

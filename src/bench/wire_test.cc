@@ -167,6 +167,17 @@ std::vector<double> times(ArrivalOptions options, size_t count) {
   return got.ok() ? got->times_s : std::vector<double>{};
 }
 
+TEST(AnswerReader, CountsThatMakeNoSenseAreNotSaid) {
+  const Read got = read(
+      Wire::kCompletions,
+      {R"({"choices":[{"text":"a"}]})",
+       R"({"choices":[],"usage":{"prompt_tokens":-3,"completion_tokens":9223372036854775807}})",
+       "[DONE]"});
+  EXPECT_TRUE(got.outcome.success);
+  EXPECT_EQ(got.outcome.output_tokens, 0);
+  EXPECT_EQ(got.outcome.prompt_len, 0);
+}
+
 TEST(Schedule, RatesBecomeTimes) {
   constexpr double kInf = std::numeric_limits<double>::infinity();
   ArrivalOptions options;

@@ -249,4 +249,33 @@ Result<std::string> default_sampling_json(const checkpoint::Checkpoint& checkpoi
   return defaults.dump();
 }
 
+std::string revision_of(const std::string& model_path) {
+  namespace fs = std::filesystem;
+  const auto revision_in = [](const fs::path& path) -> std::string {
+    std::string before;
+    std::string last;
+    for (const fs::path& part : path) {
+      if (last == "snapshots" && before.starts_with("models--")) return part.string();
+      before = std::exchange(last, part.string());
+    }
+    return {};
+  };
+  std::error_code error;
+  std::string found = revision_in(fs::absolute(model_path, error).lexically_normal());
+  if (found.empty()) found = revision_in(fs::canonical(model_path, error));
+  return found;
+}
+
+std::string image_digest() {
+  constexpr size_t kMaxLength = 256;
+  std::string text;
+  const char* variable = std::getenv("OCTAVO_IMAGE_DIGEST");
+  if (variable != nullptr) text = variable;
+  if (text.empty()) {
+    std::ifstream file("/etc/octavo/image-digest");
+    std::getline(file, text);
+  }
+  return text.substr(0, kMaxLength);
+}
+
 }  // namespace octavo::cli

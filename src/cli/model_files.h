@@ -35,4 +35,12 @@ Result<std::string> default_sampling_json(const checkpoint::Checkpoint& checkpoi
                                           const config::ModelConfig& config,
                                           const tokenizer::Tokenizer& tokenizer);
 
+/// The revision of a model that lies in a hub's cache folder, "models--X/snapshots/REVISION" with
+/// or without a file behind it, directly or by a link; empty elsewhere.
+std::string revision_of(const std::string& model_path);
+
+/// The digest of the container image we run in, as whoever built or started it left it: the
+/// variable OCTAVO_IMAGE_DIGEST, else the first line of /etc/octavo/image-digest; empty: not known.
+std::string image_digest();
+
 }  // namespace octavo::cli

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "chat_template/chat_template.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/content_hash.h"
 #include "cli/load_model.h"
 #include "cli/model_files.h"
 #include "cli/stats_log_sink.h"
@@ -98,6 +99,13 @@ void log_engine_config(const config::Config& config) {
             engine.kernel);
 }
 
+/// What only run records ask for.
+void add_record_facts(checkpoint::ContentHash& weights, openai::ApiContext& api) {
+  api.model_revision = revision_of(api.model_root);
+  api.image_digest = image_digest();
+  api.weights = &weights;
+}
+
 Result<int> serve(config::Config config) {
   SystemClock clock;
   OCTAVO_TRY(kernels::set_isa(config.engine.kernel));
@@ -121,6 +129,7 @@ Result<int> serve(config::Config config) {
   auto loaded = load_model(*checkpoint, config.engine, clock);
   OCTAVO_TRY(TextSide text, take(text_later));
   OCTAVO_TRY(std::unique_ptr<model::Model> model, std::move(loaded));
+  checkpoint::ContentHash weights(checkpoint::weight_files(*checkpoint));
   checkpoint.reset();  // all of it has been packed or copied; its map and metadata go
 
   openai::ApiContext api;
@@ -134,6 +143,7 @@ Result<int> serve(config::Config config) {
   api.kernels = kernels::describe_kernels();
   OCTAVO_TRY(const device::ThreadPlan threads, engine::Engine::thread_plan(config.engine));
   api.num_threads = threads.num_threads;
+  add_record_facts(weights, api);
 
   frontend::Frontend::Options options;
   options.config = config.frontend;

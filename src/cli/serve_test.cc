@@ -82,6 +82,21 @@ TEST_F(DefaultModel, IsNamedWhenItIsMissingAndStaysOutOfAGivenOne) {
   EXPECT_THAT(model.served_model_name, IsEmpty());
 }
 
+TEST_F(DefaultModel, ARevisionIsReadFromAHubsFolderAlsoThroughALink) {
+  namespace fs = std::filesystem;
+  const fs::path snapshot = folder_ / "models--org--name" / "snapshots" / "abc123";
+  fs::create_directories(snapshot);
+  std::ofstream(snapshot / "m.gguf") << "x";
+  fs::create_directory_symlink(snapshot, folder_ / "link");
+  EXPECT_EQ(revision_of(snapshot.string()), "abc123");
+  EXPECT_EQ(revision_of((snapshot / "m.gguf").string()), "abc123");
+  EXPECT_EQ(revision_of((folder_ / "link").string()), "abc123");
+  EXPECT_EQ(revision_of(folder_.string()), "");
+  EXPECT_EQ(revision_of("/a/snapshots/x"), "");
+  EXPECT_EQ(revision_of("/models--a/snapshots"), "");
+  EXPECT_EQ(revision_of(""), "");
+}
+
 /// What `default_sampling_json` says of the qwen2 kit with an override.
 std::string sampling_with(const std::string& override_json, const std::string& folder = "auto") {
   const auto checkpoint = checkpoint::Checkpoint::open(OCTAVO_SOURCE_DIR "/tests/golden/qwen2",

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "chat_template/chat_template.h"
+#include "checkpoint/content_hash.h"
 #include "config/config.h"
 #include "frontend/frontend.h"
 #include "openai/exchange.h"
@@ -22,6 +23,9 @@ struct ApiContext {
   std::string default_sampling_json;  // resolved generation_config (+ override), JSON object
   std::string kernels;                // the instruction sets in use, for /octavo/config
   int num_threads = 0;                // of the kernel pool
+  std::string model_revision;         // of a hub's cache folder; empty: not known
+  std::string image_digest;           // of the container image; empty: not known
+  checkpoint::ContentHash* weights = nullptr;  // nullptr: none, as in tests
 };
 
 using Handler = void (*)(const ApiContext& api, HttpRequest request,

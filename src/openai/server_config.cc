@@ -9,6 +9,20 @@
 namespace octavo::openai {
 namespace {
 
+JsonWriter& string_or_null(JsonWriter& w, std::string_view text) {
+  return text.empty() ? w.null() : w.string(text);
+}
+
+/// Null until it has been computed, which asking begins.
+void write_weights_hash(JsonWriter& w, checkpoint::ContentHash* weights) {
+  using State = checkpoint::ContentHash::State;
+  const auto answer = weights == nullptr ? checkpoint::ContentHash::Answer{} : weights->ask();
+  string_or_null(w.key("weights_sha256"), answer.hex);
+  std::string state(name_of(answer.state));
+  if (answer.state == State::kFailed) state += ": " + answer.why;
+  w.key("weights_sha256_state").string(state);
+}
+
 void write_model(JsonWriter& w, const ApiContext& api, const engine::EngineInfo& info) {
   const config::ModelConfig& model = api.config->engine.model;
   w.key("model").begin_object();
@@ -20,6 +34,8 @@ void write_model(JsonWriter& w, const ApiContext& api, const engine::EngineInfo&
   w.end_array();
   w.key("architecture").string(info.architecture).key("dtype").string(info.dtype);
   w.key("weight_format").string(info.weight_format);
+  string_or_null(w.key("revision"), api.model_revision);
+  write_weights_hash(w, api.weights);
   w.key("weight_bytes").integer(int64_t(info.weight_bytes));
   w.key("vocab_size").integer(info.vocab_size).key("max_model_len").integer(info.max_model_len);
   w.key("seed").integer(model.seed);
@@ -60,6 +76,7 @@ void get_server_config(const ApiContext& api, HttpRequest, std::shared_ptr<Excha
   w.key("version").string(config::version()).key("git_revision").string(config::git_revision());
   w.key("system_fingerprint").string(api.system_fingerprint);
   w.key("started_s").integer(api.created_s);
+  string_or_null(w.key("image_digest"), api.image_digest);
   w.key("non_default_args").begin_object();
   for (const auto& [flag, value] : api.config->non_default_args) w.key(flag).string(value);
   w.end_object();

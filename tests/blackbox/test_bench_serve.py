@@ -163,7 +163,9 @@ def test_pooling_backends(tmp_path, prompts):
 
 
 @pytest.mark.parametrize("flags, what", [
-    (["--plot-timeline"], "--plot-timeline"),
+    (["--timeline-itl-thresholds", "25"], "--timeline-itl-thresholds"),
+    (["--timeline-itl-thresholds", "a,50"], "--timeline-itl-thresholds"),
+    (["--timeline-itl-thresholds", "1,2,3"], "--timeline-itl-thresholds"),
     (["--profile"], "--profile"),
     (["--backend", "openai-audio"], "openai-audio"),
     (["--dataset-name", "hf"], "'hf'"),
@@ -235,10 +237,75 @@ def test_a_saved_run_carries_its_record(server, tmp_path):
     assert a["metrics_delta"]["vllm:generation_tokens_total"] == 16
     assert a["load"]["max_concurrency"] == 2 and a["load"]["extra_body"] == {"temperature": 0.0}
     assert a["results"]["completed"] == 4 and "latencies" not in a["results"]
+    assert len(a["server"]["config"]["model"]["weights_sha256"]) == 64
+    assert b["prefix_cache"]["state"] == "warm" and 0 < b["prefix_cache"]["hit_share"] <= 1
+    assert a["server"]["gpu"]["gpus"] is None or a["server"]["gpu"]["reason"] is None
     assert a["errors"] == {} and 0 <= a["noise"]["steal_share"] <= 1
     page = (tmp_path / "a.record.md").read_text()
     assert "| Generated tokens | 16.0 |" in page and "| Block size | 16 |" in page
     assert "hush" not in page + json.dumps(a)
+
+
+def test_plots_need_no_network(tmp_path, prompts):
+    with StubServer(Script(ttft=0.02, itl=0.01, chunks=3, fail_every=4)) as stub:
+        done = bench("--base-url", stub.url, *prompts, "--num-prompts", 4, "--max-concurrency", 1,
+                     "--plot-timeline", "--timeline-itl-thresholds", "5,1000",
+                     "--plot-dataset-stats", "--result-dir", tmp_path, "--result-filename", "r.json")
+    assert done.returncode == 0, done.stderr
+    assert sorted(p.name for p in tmp_path.iterdir() if p.name.startswith("r.")) == [
+        "r.dataset_stats.html", "r.timeline.html"]  # no result was asked for
+    timeline = (tmp_path / "r.timeline.html").read_text()
+    assert timeline.count("<title>Req ") == 3 and "3 of 4 requests (1 failed)" in timeline
+    assert "5 ms ≤ ITL &lt; 1000 ms" in timeline.replace("ITL < 1000", "ITL &lt; 1000")
+    stats = (tmp_path / "r.dataset_stats.html").read_text()
+    assert stats.count("<svg ") == 4
+    assert not re.search(r"<script|https?://|src=|@import|url\(", timeline + stats)
+    assert f"Timeline plot saved to: {tmp_path}/r.timeline.html" in done.stdout
+
+
+def test_records_for_pytorchs_database(tmp_path, prompts):
+    with StubServer(Script(chunks=3)) as stub:
+        done = bench("--base-url", stub.url, *prompts, "--num-prompts", 2, "--save-result",
+                     "--save-detailed", "--metadata", "tensor_parallel_size=1", "--header",
+                     "X-A=hush", "--result-dir", tmp_path, "--result-filename", "r.json",
+                     env={"SAVE_TO_PYTORCH_BENCHMARK_FORMAT": "1"})
+    assert done.returncode == 0, done.stderr
+    result = json.loads((tmp_path / "r.json").read_text())
+    text = (tmp_path / "r.pytorch.json").read_text()
+    records = json.loads(text)
+    assert [r["metric"]["name"] for r in records] == [
+        f"{kind}_{name}_ms" for name, kinds in [
+            ("ttft", ("median", "mean", "std", "p99")), ("tpot", ("mean", "median", "std", "p99")),
+            ("itl", ("median", "mean", "std", "p99"))] for kind in kinds]
+    first = records[0]
+    assert first["metric"]["benchmark_values"] == [result["median_ttft_ms"]]
+    assert first["metric"]["extra_info"]["request_throughput"] == result["request_throughput"]
+    assert not {"ttfts", "itls", "errors", "mean_itl_ms"} & set(first["metric"]["extra_info"])
+    assert first["model"] == {"name": "stub-model"}
+    args = first["benchmark"]["extra_info"]["args"]
+    assert args["num_prompts"] == 2 and args["request_rate"] == "inf" and args["save_result"] is True
+    assert args["tensor_parallel_size"] == "1" and args["label"] is None and args["header"] == "***"
+    assert first["benchmark"]["name"] == "vLLM benchmark" and "hush" not in text
+    assert first["benchmark"]["extra_info"]["use_compile"] is True
+
+
+METRICS = b"""vllm:kv_cache_usage_perc{engine="0"} 0.375
+vllm:num_requests_running{engine="0"} 3
+vllm:prefix_cache_queries_total{engine="0"} 0
+"""
+
+
+def test_peaks_are_read_during_the_run(tmp_path, prompts):
+    script = Script(ttft=0.3, itl=0, chunks=1)
+    script.routes["/metrics"] = (200, "text/plain", METRICS)
+    with StubServer(script) as stub:
+        run(stub, tmp_path, *prompts, "--num-prompts", 2)
+        reads = sum(r["path"] == "/metrics" for r in stub.requests)
+    record = json.loads((tmp_path / "out" / "r.record.json").read_text())
+    assert record["kv_cache"] == {"peak_usage": 0.375, "peak_running": 3.0, "peak_waiting": None,
+                                  "num_samples": reads - 3}  # before, after, cache_config_info
+    assert record["kv_cache"]["num_samples"] >= 1
+    assert record["prefix_cache"] == {"state": "cold", "hit_share": None}
 
 
 def test_a_record_of_a_server_that_tells_little(tmp_path, prompts):
@@ -247,5 +314,7 @@ def test_a_record_of_a_server_that_tells_little(tmp_path, prompts):
     record = json.loads((tmp_path / "out" / "r.record.json").read_text())
     assert record["server"]["config"] is None and record["server"]["served_names"] == ["stub-model"]
     assert record["metrics_delta"] is None
+    assert record["kv_cache"]["peak_usage"] is None and record["prefix_cache"]["state"] is None
+    assert record["session"] is None
     assert record["errors"] == {"Service Unavailable": 2}
     assert "| Version | |" in (tmp_path / "out" / "r.record.md").read_text()

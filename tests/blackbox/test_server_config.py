@@ -1,10 +1,12 @@
 """GET /octavo/config: the resolved configuration, guarded, without secrets."""
 
+import hashlib
 import json
 import re
 import subprocess
+from pathlib import Path
 
-from helpers import ROOT, binary
+from helpers import ROOT, binary, default_model, wait_for
 
 
 def test_what_the_server_runs_with(server):
@@ -33,6 +35,19 @@ def test_it_is_guarded_and_shows_no_key(start_server):
     assert server.post("/octavo/config", {}).status == 405
 
 
+def test_the_hash_of_the_weights_comes_when_it_is_asked_for(start_server):
+    server = start_server(env={"OCTAVO_IMAGE_DIGEST": "sha256:feed"})
+    config = server.get("/octavo/config").json
+    assert config["image_digest"] == "sha256:feed" and config["model"]["revision"] is None
+    model = config["model"]
+    if model["weights_sha256_state"] == "computing":
+        assert model["weights_sha256"] is None
+    wait_for(lambda: server.get("/octavo/config").json["model"]["weights_sha256_state"] == "ready",
+             timeout=60, what="the hash of the weights")
+    digest = hashlib.sha256(Path(default_model()).read_bytes()).hexdigest()
+    assert server.get("/octavo/config").json["model"]["weights_sha256"] == digest
+
+
 def record(*flags, env=None):
     return subprocess.run([binary(), "config", "record", *flags], capture_output=True, text=True,
                           timeout=30, env={"PATH": "/usr/bin:/bin", **(env or {})})
@@ -40,10 +55,12 @@ def record(*flags, env=None):
 
 def test_config_record_fills_the_page(server):
     done = record("--url", server.url)
-    assert done.returncode == 0 and done.stderr == ""
+    assert done.returncode == 0, done.stderr
+    assert done.stderr in ("", "Waiting for the server's hash of its weights...\n")
     config = server.get("/octavo/config").json
     assert f"| Git revision | {config['git_revision']} |" in done.stdout
     assert "| Sequences at once | 64 |" in done.stdout
+    assert f"| SHA-256 of the weights | {config['model']['weights_sha256']} |" in done.stdout
     empty = (ROOT / "templates/serving-config.md").read_text()
     labels = [line.split("|")[1] for line in empty.splitlines() if line.startswith("|")]
     assert [line.split("|")[1] for line in done.stdout.splitlines()
