@@ -89,6 +89,9 @@ size_t prepared_bytes(const PackedMatrix& weight, int64_t num_cols) {
   switch (weight.format()) {
     case WeightFormat::kF32:
     case WeightFormat::kF16:
+    case WeightFormat::kF8G32:
+    case WeightFormat::kF8G64:
+    case WeightFormat::kF8G128:
       return cols * sizeof(float);
     case WeightFormat::kBF16:
       return (cols + 1) / 2 * 2 * static_cast<size_t>(current_linear_kernels().bf16_bytes);
