@@ -20,6 +20,8 @@ void write_model(JsonWriter& w, const ApiContext& api, const engine::EngineInfo&
   w.end_array();
   w.key("architecture").string(info.architecture).key("dtype").string(info.dtype);
   w.key("weight_format").string(info.weight_format);
+  w.key("quantization");
+  info.quantization.empty() ? w.null() : w.string(info.quantization);
   w.key("weight_bytes").integer(int64_t(info.weight_bytes));
   w.key("vocab_size").integer(info.vocab_size).key("max_model_len").integer(info.max_model_len);
   w.key("seed").integer(model.seed);

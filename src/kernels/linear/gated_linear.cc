@@ -24,11 +24,6 @@ int64_t columns_at_once(int64_t num_rows, int64_t unit) {
 
 size_t round_up_64(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-/// Prepared rows of x; none when the kernel reads x itself.
-size_t x_bytes(const PackedMatrix& weight, int64_t num_tokens) {
-  return round_up_64(prepared_row_bytes(weight) * static_cast<size_t>(num_tokens));
-}
-
 size_t piece_bytes(int64_t num_rows, int64_t unit) {
   return static_cast<size_t>(std::max(kPieceElements, num_rows * unit)) * sizeof(float);
 }
@@ -43,7 +38,8 @@ size_t thread_bytes(const WeightRows& gate, const WeightRows& up, int64_t num_ro
 
 bool wants_same_x(const WeightRows& gate, const WeightRows& up) {
   return gate.matrix->format() == up.matrix->format() &&
-         gate.matrix->arithmetic() == up.matrix->arithmetic();
+         gate.matrix->arithmetic() == up.matrix->arithmetic() &&
+         gate.matrix->col_order() == up.matrix->col_order();
 }
 
 /// One of the two products.
@@ -57,15 +53,9 @@ Half half_of(const KernelContext& ctx, const WeightRows& rows, int64_t size, con
   const LinearKernels& kernels = current_linear_kernels();
   Half half{call_of(*rows.matrix, rows.first_row, size), run_of(kernels, *rows.matrix)};
   half.call.bias = rows.bias;
-  half.call.x = reinterpret_cast<const std::byte*>(x);
-  half.call.x_row_bytes = static_cast<size_t>(x_stride) * sizeof(float);
-  if (const LinearPrepare prepare = prepare_of(kernels, *rows.matrix)) {
-    half.call.x_row_bytes = prepared_row_bytes(*rows.matrix);
-    std::byte* const prepared = ctx.workspace.take(x_bytes(*rows.matrix, num_tokens));
-    prepare_rows(ctx, prepare, prepared, half.call.x_row_bytes, x, x_stride, num_tokens,
-                 rows.matrix->num_cols());
-    half.call.x = prepared;
-  }
+  const PreparedRows prepared = prepare_rows(ctx, *rows.matrix, x, x_stride, num_tokens);
+  half.call.x = prepared.data;
+  half.call.x_row_bytes = prepared.row_bytes;
   return half;
 }
 
@@ -120,6 +110,7 @@ void gated_linear(const KernelContext& ctx, std::byte* out, const float* x, int6
                   int64_t num_tokens, const WeightRows& gate, const WeightRows& up,
                   const PackedMatrix& next) {
   if (num_tokens <= 0) return;
+  CHECK(next.col_order().empty());
   const int64_t size = next.num_cols();
   const size_t mark = ctx.workspace.mark();
   Half gate_half = half_of(ctx, gate, size, x, x_stride, num_tokens);
@@ -168,8 +159,10 @@ void gated_linear(const KernelContext& ctx, std::byte* out, const float* x, int6
 size_t gated_linear_workspace_bytes(const WeightRows& gate, const WeightRows& up,
                                     int64_t num_tokens, int num_threads) {
   if (num_tokens <= 0) return 0;
-  size_t bytes = x_bytes(*gate.matrix, num_tokens);
-  if (!wants_same_x(gate, up)) bytes += x_bytes(*up.matrix, num_tokens);
+  size_t bytes = prepare_workspace_bytes(*gate.matrix, num_tokens, num_threads);
+  if (!wants_same_x(gate, up)) {
+    bytes += prepare_workspace_bytes(*up.matrix, num_tokens, num_threads);
+  }
   const int64_t most_rows = std::min(num_tokens, rows_of_task(0));
   return bytes + thread_bytes(gate, up, most_rows, num_tokens) * static_cast<size_t>(num_threads);
 }

@@ -26,6 +26,8 @@ constexpr int64_t kForkElements = 16 << 10;
 constexpr size_t kRowChunkBytes = size_t{256} << 10;
 constexpr int64_t kMaxRowChunk = 512;
 
+size_t round_up_64(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
 /// Shares the output out in tasks of some rows by some panels.
 void run_shared(const KernelContext& ctx, LinearRun run, const LinearCall& call,
                 int64_t num_tokens) {
@@ -131,17 +133,45 @@ int64_t rows_of_task(size_t x_row_bytes) {
   return std::clamp<int64_t>(rows / 32 * 32, 64, kMaxRowChunk);
 }
 
-void prepare_rows(const KernelContext& ctx, LinearPrepare prepare, std::byte* out,
-                  size_t out_row_bytes, const float* x, int64_t x_stride, int64_t num_rows,
-                  int64_t num_cols) {
+PreparedRows prepare_rows(const KernelContext& ctx, const PackedMatrix& weight, const float* x,
+                          int64_t x_stride, int64_t num_rows) {
+  const LinearPrepare prepare = prepare_of(current_linear_kernels(), weight);
+  const std::vector<int32_t>& order = weight.col_order();
+  const int64_t num_cols = weight.num_cols();
+  if (prepare == nullptr && order.empty()) {
+    return {reinterpret_cast<const std::byte*>(x), static_cast<size_t>(x_stride) * sizeof(float)};
+  }
+  const size_t row_bytes = prepared_row_bytes(weight);
+  std::byte* const out = ctx.workspace.take(row_bytes * static_cast<size_t>(num_rows));
+  const size_t gathered_bytes = order.empty() ? 0 : round_up_64(sizeof(float) * order.size());
+  std::byte* const gathered =
+      order.empty()
+          ? nullptr
+          : ctx.workspace.take(gathered_bytes * static_cast<size_t>(ctx.pool.num_threads()));
+  const auto one_row = [&](int64_t row, int thread) {
+    const float* from = x + row * x_stride;
+    std::byte* const to = out + static_cast<size_t>(row) * row_bytes;
+    if (!order.empty()) {
+      std::byte* const mine = gathered + static_cast<size_t>(thread) * gathered_bytes;
+      auto* const gather_to = reinterpret_cast<float*>(prepare == nullptr ? to : mine);
+      for (size_t k = 0; k < order.size(); ++k) gather_to[k] = from[order[k]];
+      from = gather_to;
+    }
+    if (prepare != nullptr) prepare(to, from, num_cols);
+  };
   const int64_t grain = std::max<int64_t>(kForkElements / 2 / std::max<int64_t>(num_cols, 1), 1);
   ctx.pool.parallel_for(num_rows, num_rows * num_cols < kForkElements ? num_rows : grain,
-                        [&](int64_t begin, int64_t end, int) {
-                          for (int64_t row = begin; row < end; ++row) {
-                            prepare(out + static_cast<size_t>(row) * out_row_bytes,
-                                    x + row * x_stride, num_cols);
-                          }
+                        [&](int64_t begin, int64_t end, int thread) {
+                          for (int64_t row = begin; row < end; ++row) one_row(row, thread);
                         });
+  return {out, row_bytes};
+}
+
+size_t prepare_workspace_bytes(const PackedMatrix& weight, int64_t num_rows, int num_threads) {
+  const size_t rows =
+      prepared_row_bytes(weight) * static_cast<size_t>(std::max<int64_t>(num_rows, 0));
+  return round_up_64(rows) +
+         round_up_64(sizeof(float) * weight.col_order().size()) * static_cast<size_t>(num_threads);
 }
 
 void linear(const KernelContext& ctx, float* out, int64_t out_stride, const float* x,
@@ -149,19 +179,14 @@ void linear(const KernelContext& ctx, float* out, int64_t out_stride, const floa
             Epilogue epilogue) {
   if (num_tokens <= 0 || weight.num_rows() == 0) return;
   LinearCall call = call_of(weight, 0, weight.num_rows());
-  call.x = reinterpret_cast<const std::byte*>(x);
-  call.x_row_bytes = static_cast<size_t>(x_stride) * sizeof(float);
   call.out = out;
   call.out_stride = out_stride;
   call.bias = bias;
   call.add = epilogue == Epilogue::kAdd;
   const size_t mark = ctx.workspace.mark();
-  if (const LinearPrepare prepare = prepare_of(current_linear_kernels(), weight)) {
-    call.x_row_bytes = prepared_row_bytes(weight);
-    std::byte* rows = ctx.workspace.take(call.x_row_bytes * static_cast<size_t>(num_tokens));
-    prepare_rows(ctx, prepare, rows, call.x_row_bytes, x, x_stride, num_tokens, weight.num_cols());
-    call.x = rows;
-  }
+  const PreparedRows rows = prepare_rows(ctx, weight, x, x_stride, num_tokens);
+  call.x = rows.data;
+  call.x_row_bytes = rows.row_bytes;
   multiply(ctx, call, num_tokens, weight);
   ctx.workspace.reset(mark);
 }
@@ -170,6 +195,7 @@ void linear_prepared(const KernelContext& ctx, float* out, int64_t out_stride, c
                      int64_t num_tokens, const PackedMatrix& weight, const float* bias,
                      Epilogue epilogue) {
   if (num_tokens <= 0 || weight.num_rows() == 0) return;
+  CHECK(weight.col_order().empty());
   LinearCall call = call_of(weight, 0, weight.num_rows());
   call.x = x;
   call.x_row_bytes = prepared_row_bytes(weight);
@@ -181,9 +207,7 @@ void linear_prepared(const KernelContext& ctx, float* out, int64_t out_stride, c
 }
 
 size_t linear_workspace_bytes(const PackedMatrix& weight, int64_t num_tokens, int num_threads) {
-  const size_t rows =
-      prepared_row_bytes(weight) * static_cast<size_t>(std::max<int64_t>(num_tokens, 0));
-  return (rows + 63) / 64 * 64 +
+  return prepare_workspace_bytes(weight, num_tokens, num_threads) +
          linear_scratch_bytes(weight, num_tokens) * static_cast<size_t>(num_threads);
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -88,8 +89,17 @@ class PackedMatrix {
   size_t size_bytes() const { return buffer_.size_bytes(); }
   const std::byte* data() const { return buffer_.data(); }
 
+  /// Which element of a row of x column k is multiplied with: col_order[k], once each; empty: k.
+  /// (GPTQ's act-order: columns of a group lie anywhere in the file, and together here.) `linear`
+  /// and `gated_linear` gather x; a product of prepared rows takes them in the packed order, so its
+  /// matrix must have none. kInvalidArgument for what is no permutation.
+  Status set_col_order(std::vector<int32_t> col_order);
+  const std::vector<int32_t>& col_order() const { return col_order_; }
+  std::vector<int32_t> take_col_order() { return std::exchange(col_order_, {}); }
+
  private:
   device::Buffer buffer_;
+  std::vector<int32_t> col_order_;
   int64_t num_rows_ = 0;
   int64_t num_cols_ = 0;
   WeightFormat format_ = WeightFormat::kF32;
@@ -112,7 +122,7 @@ void linear(const KernelContext& ctx, float* out, int64_t out_stride, const floa
 size_t prepared_row_bytes(const PackedMatrix& weight);
 
 /// `linear` of rows that another op left prepared: [num_tokens] rows of prepared_row_bytes(weight),
-/// contiguous.
+/// contiguous. `weight` has no col_order.
 void linear_prepared(const KernelContext& ctx, float* out, int64_t out_stride, const std::byte* x,
                      int64_t num_tokens, const PackedMatrix& weight, const float* bias,
                      Epilogue epilogue);

@@ -26,10 +26,17 @@ LinearCall call_of(const PackedMatrix& weight, int64_t first_row, int64_t num_ro
 /// The call's scratch for `num_tokens` rows, of one thread: panels of 4-bit weights, unpacked.
 size_t linear_scratch_bytes(const PackedMatrix& weight, int64_t num_tokens);
 
-/// Prepares rows of x on the pool.
-void prepare_rows(const KernelContext& ctx, LinearPrepare prepare, std::byte* out,
-                  size_t out_row_bytes, const float* x, int64_t x_stride, int64_t num_rows,
-                  int64_t num_cols);
+/// Rows of x as the kernels of `weight` read them.
+struct PreparedRows {
+  const std::byte* data = nullptr;
+  size_t row_bytes = 0;
+};
+/// Prepares rows on the pool, in the order of the weight's columns, in memory from the workspace;
+/// or gives x as it is, where that is what the kernels read.
+PreparedRows prepare_rows(const KernelContext& ctx, const PackedMatrix& weight, const float* x,
+                          int64_t x_stride, int64_t num_rows);
+/// What it takes from the workspace at most, bytes.
+size_t prepare_workspace_bytes(const PackedMatrix& weight, int64_t num_rows, int num_threads);
 
 /// Rows a task takes at most: prepared, they stay in L2 while all the task's panels pass by. Fewer
 /// rows mean that panels are unpacked more often.

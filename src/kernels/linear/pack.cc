@@ -330,6 +330,22 @@ class RowTable {
 
 }  // namespace
 
+Status PackedMatrix::set_col_order(std::vector<int32_t> col_order) {
+  std::vector<bool> seen(static_cast<size_t>(num_cols_));
+  bool is_permutation = col_order.empty() || static_cast<int64_t>(col_order.size()) == num_cols_;
+  for (const int32_t col : col_order) {
+    is_permutation =
+        is_permutation && col >= 0 && col < num_cols_ && !seen[static_cast<size_t>(col)];
+    if (!is_permutation) break;
+    seen[static_cast<size_t>(col)] = true;
+  }
+  if (!is_permutation) {
+    return Error{Code::kInvalidArgument, "col_order does not name every column of a matrix once"};
+  }
+  col_order_ = std::move(col_order);
+  return {};
+}
+
 std::string_view name_of(WeightFormat format) { return info_of(format).name; }
 
 int64_t block_elements(WeightFormat format) { return info_of(format).elements; }
