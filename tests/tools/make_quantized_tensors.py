@@ -8,9 +8,9 @@
     V/bin/python tests/tools/make_quantized_tensors.py tests/golden/quantized
 
 Each file NAME.safetensors holds the tensors of one module "m" of NUM_ROWS outputs and NUM_COLS
-inputs, packed by the tool, and `values` [NUM_ROWS, NUM_COLS] F32, what the tool's own unpacker makes
-of them with its scales widened to float32 first, so that nothing is rounded. The metadata entry
-`quantization_config` is what config.json would say.
+inputs, packed by the tool, and `values` [NUM_ROWS, NUM_COLS] F32, what the tool's own unpacker
+makes of them with its scales widened to float32 first, so that nothing is rounded. NAME.json is
+what config.json would say of it. (AutoAWQ packs outputs by 32, so its modules have twice as many.)
 """
 import json
 import os
@@ -21,7 +21,7 @@ os.environ["GPTQ_TORCH_TRITON_DEQUANT"] = "0"
 import torch
 from safetensors.torch import save_file
 
-NUM_ROWS, NUM_COLS = 32, 128
+NUM_ROWS, NUM_COLS = 16, 128
 
 
 def weight(seed=0, rows=NUM_ROWS, cols=NUM_COLS):
@@ -30,7 +30,7 @@ def weight(seed=0, rows=NUM_ROWS, cols=NUM_COLS):
 
 
 def ranges(values, bits, symmetric):
-    """Scale and zero point of the last dimension, rounded to nearest: what a quantiser would find."""
+    """Scale and zero point of the last dimension: what a quantiser would find."""
     top = 2**bits - 1
     if symmetric:
         scale = values.abs().amax(-1) * 2 / top
@@ -76,16 +76,19 @@ def gptq(bits, group, symmetric, act_order, version):
 def awq(group):
     from awq.modules.linear.gemm import WQLinear_GEMM
     from awq.utils.packing_utils import dequantize_gemm
-    w = weight(2)
-    scales, zeros = ranges(w.reshape(NUM_ROWS, -1, group), 4, False)
+    rows = 2 * NUM_ROWS
+    w = weight(2, rows)
+    scales, zeros = ranges(w.reshape(rows, -1, group), 4, False)
     scales = scales.half().float()
     # AutoAWQ packs a weight that is already rounded.
-    q = ((w.reshape(NUM_ROWS, -1, group) / scales[..., None]).round() + zeros[..., None]).clamp(0, 15)
-    linear = torch.nn.Linear(NUM_COLS, NUM_ROWS, bias=False)
-    linear.weight.data = ((q - zeros[..., None]) * scales[..., None]).reshape(NUM_ROWS, NUM_COLS)
+    q = (w.reshape(rows, -1, group) / scales[..., None]).round() + zeros[..., None]
+    q = q.clamp(0, 15)
+    linear = torch.nn.Linear(NUM_COLS, rows, bias=False)
+    linear.weight.data = ((q - zeros[..., None]) * scales[..., None]).reshape(rows, NUM_COLS)
     module = WQLinear_GEMM.from_linear(linear.half(), 4, group, scales=scales.T.contiguous().half(),
                                        zeros=zeros.T.contiguous())
-    tensors = {"m." + name: getattr(module, name).clone() for name in ("qweight", "qzeros", "scales")}
+    tensors = {"m." + name: getattr(module, name).clone()
+               for name in ("qweight", "qzeros", "scales")}
     values = dequantize_gemm(module.qweight, module.qzeros, module.scales.float(), 4, group).T
     return tensors, values, {"quant_method": "awq", "bits": 4, "group_size": group,
                              "zero_point": True, "version": "gemm"}
@@ -98,7 +101,7 @@ def compressed(fmt, scale_dtype=torch.bfloat16, act_order=False, **args):
     args = QuantizationArgs(**args)
     scheme = QuantizationScheme(targets=["Linear"], weights=args)
     w = weight(3)
-    strategy = args.strategy.value
+    strategy = str(getattr(args.strategy, "value", args.strategy))
     g_idx = None
     if strategy == "group":
         columns = w
@@ -174,10 +177,12 @@ CASES = {
                                         strategy="group", group_size=64),
     "ct-int4-group-asymmetric": lambda: compressed(
         "pack-quantized", num_bits=4, type="int", symmetric=False, strategy="group", group_size=32),
-    "ct-int4-channel-f32": lambda: compressed("pack-quantized", torch.float32, num_bits=4, type="int",
-                                              symmetric=True, strategy="channel"),
-    "ct-int8-pack-group": lambda: compressed("pack-quantized", num_bits=8, type="int", symmetric=True,
-                                             strategy="group", group_size=128),
+    "ct-int4-channel-f32": lambda: compressed(
+        "pack-quantized", torch.float32, num_bits=4, type="int", symmetric=True,
+        strategy="channel"),
+    "ct-int8-pack-group": lambda: compressed(
+        "pack-quantized", num_bits=8, type="int", symmetric=True, strategy="group",
+        group_size=128),
     "ct-int8-channel": lambda: compressed("int-quantized", num_bits=8, type="int", symmetric=True,
                                           strategy="channel"),
     "ct-int8-channel-asymmetric": lambda: compressed(
@@ -189,8 +194,8 @@ CASES = {
     "ct-f8-tensor": lambda: compressed("naive-quantized", num_bits=8, type="float", symmetric=True,
                                        strategy="tensor"),
     "ct-f8-block": lambda: compressed("float-quantized", num_bits=8, type="float", symmetric=True,
-                                      strategy="block", block_structure=[16, 64]),
-    "fp8-block": lambda: fp8((16, 32)),
+                                      strategy="block", block_structure=[8, 64]),
+    "fp8-block": lambda: fp8((8, 32)),
     "fp8-tensor": lambda: fp8(None),
 }
 
@@ -204,8 +209,10 @@ def main():
         tensors, values, config = make()
         tensors = {k: v.contiguous() for k, v in tensors.items()}
         tensors["values"] = values.detach().float().contiguous()
-        save_file(tensors, out / f"{name}.safetensors",
-                  metadata={"quantization_config": json.dumps(config)})
+        save_file(tensors, out / f"{name}.safetensors")
+        (out / f"{name}.safetensors").chmod(0o644)
+        text = json.dumps({"quantization_config": config}, indent=1) + "\n"
+        (out / f"{name}.json").write_text(text)
         print(name, {k: (str(v.dtype)[6:], list(v.shape)) for k, v in tensors.items()})
 
 

@@ -136,7 +136,8 @@ Result<SourceTensor> read_packed_ints(const PackedModule& module) {
   const int64_t num_cols = module.num_cols();
   OCTAVO_TRY(const Tensor* weight, module.require("weight_packed"));
   const int64_t words = weight->shape.size() == 2 ? weight->shape[1] : 0;
-  const int64_t bits = words * 8 == num_cols ? 4 : 8;
+  const int64_t width = module.plan().bits;
+  const int64_t bits = width != 0 ? width : words * 8 == num_cols ? 4 : 8;
   OCTAVO_TRY(weight, module.require("weight_packed", TensorType::kI32,
                                     {module.num_rows(), num_cols * bits / 32}));
   OCTAVO_TRY(AffineMatrix matrix, read_affine(module, bits));

@@ -162,6 +162,7 @@ Status read_group(const ConfigReader& group, const checkpoint::Metadata& object,
                fmt::format("is {} of type {}; octavo reads 4 and 8 bits of int, 8 of float", bits,
                            lower(type)));
   }
+  plan.bits = bits;
   OCTAVO_TRY(must_be(*weights, "strategy", "tensor", {"tensor", "channel", "group", "block"}));
   OCTAVO_TRY(read_blocks(*weights, *object.find("weights"), "block_structure", plan));
   return check_group_size(*weights);
@@ -184,12 +185,17 @@ Status read_compressed_tensors(const ConfigReader& reader, const checkpoint::Met
   const checkpoint::Metadata* all = object.find("config_groups");
   if (!groups || !all->is_object()) return {};
   const auto& map = *std::get<std::shared_ptr<checkpoint::MetadataObject>>(all->value());
+  bool is_first = true;
   for (const auto& [name, value] : map) {
     if (!value.is_object()) continue;  // a list of targets: a preset by name
     OCTAVO_TRY(const std::optional<ConfigReader> group, groups->get_object(name));
     const std::string outer = lower(format) == "mixed-precision" ? "dense" : lower(format);
     if (!group) continue;
-    OCTAVO_TRY(read_group(*group, value, outer, plan));
+    Quantization one = plan;
+    OCTAVO_TRY(read_group(*group, value, outer, one));
+    if (!is_first && one.bits != plan.bits) one.bits = 0;
+    plan = one;
+    is_first = false;
   }
   return {};
 }

@@ -28,7 +28,7 @@ enum class QuantMethod : uint8_t {
 /// themselves (groups, zero points, which modules are left as they were) is not repeated here.
 struct Quantization {
   QuantMethod method = QuantMethod::kNone;
-  int64_t bits = 0;  // gptq, awq
+  int64_t bits = 0;  // of integers; 0: compressed-tensors of several widths
   /// gptq: qzeros hold zero points minus one (checkpoint_format "gptq"), not as they are
   /// ("gptq_v2").
   bool zeros_minus_one = false;
