@@ -195,7 +195,8 @@ TEST_P(PackedDecoder, IsTheModelOfItsValues) {
     size += std::pow(dense[i], 2);
   }
   // Relative rms: int8 activations 1 / 127 / sqrt(12) a product, bf16 keys and values 2^-9, for
-  // some ten of them; measured 0.006.
+  // some ten of them; measured 0.004 and 0.003. With the rows of gate and up left in the file's
+  // order: 0.15.
   EXPECT_LT(std::sqrt(difference / size), 0.02);
 }
 
