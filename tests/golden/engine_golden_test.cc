@@ -253,7 +253,7 @@ TEST_P(EngineKit, CachesOfOneByteSayTheSameInEveryWay) {
 TEST_P(EngineKit, WeightsPackedAtLoadSayTheSameInEveryWay) {
   for (const char* method : {"int8", "q4", "fp8"}) {
     SCOPED_TRACE(method);
-    for_each_isa(true, [&] { check_kit(kit_, path_, {.quantization = method}, kWays); });
+    for_each_isa(all_variants(), [&] { check_kit(kit_, path_, {.quantization = method}, kWays); });
   }
 }
 
