@@ -2,7 +2,7 @@
 file(GLOB targets CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/fuzz/fuzz_*.cc)
 foreach(source ${targets})
   get_filename_component(name ${source} NAME_WE)
-  string(REGEX MATCH "^fuzz_(chat_template|checkpoint|tokenizer|openai|server)" match ${name})
+  string(REGEX MATCH "^fuzz_(chat_template|checkpoint|model|tokenizer|openai|server)" match ${name})
   add_executable(${name} ${source})
   if(match)  # the canary links no room
     target_link_libraries(${name} PRIVATE octavo_${CMAKE_MATCH_1})

@@ -17,7 +17,9 @@ window's first is scored given that window alone, through /v1/completions with p
   same top   share of tokens where both have the same likeliest token
   half       perplexity of the second half of each window, as llama-perplexity counts: octavo's, and
              llama.cpp's on the same file (only where a tool is given)
-A model may carry flags of its own, after a colon: DIR:--quantization=int8.
+A model may carry flags of its own, after a colon: DIR:--quantization=int8. A method that does not
+run in float32 (gptq, awq, compressed-tensors, fp8) wants a checkpoint of the same values in F32
+beside it, DIR:f32=DIR-f32, made by whoever packed it (tests/tools/make_quantized_tensors.py).
 """
 import argparse
 import hashlib
@@ -180,9 +182,11 @@ def main():
     results = []
     for spec in args.models:
         model, *flags = spec.split(":")
+        wide = [flag.removeprefix("f32=") for flag in flags if flag.startswith("f32=")]
+        flags = [flag for flag in flags if not flag.startswith("f32=")]
         name = pathlib.Path(model).stem + "".join(" " + flag for flag in flags)
         served = score(args, model, flags, kit)
-        exact = score(args, model, flags + ["--dtype", "float32"], kit)
+        exact = score(args, wide[0] if wide else model, flags + ["--dtype", "float32"], kit)
         row = {"name": name, "ppl": perplexity(served), "ppl_f32": perplexity(exact),
                "half": perplexity(served, kit["window"] // 2),
                "half_peer": peer_perplexity(args, model, kit)}

@@ -14,6 +14,26 @@ namespace {
 constexpr size_t kLengthBytes = 8;
 constexpr size_t kMaxDims = 8;  // checkpoints of language models have at most 4
 
+constexpr TensorType kReadable[] = {
+    TensorType::kF32,     TensorType::kF16,     TensorType::kBF16,
+    TensorType::kI8,      TensorType::kU8,      TensorType::kI32,
+    TensorType::kF8_E4M3, TensorType::kF8_E5M2, TensorType::kF8_E8M0};
+
+std::optional<TensorType> type_of(std::string_view dtype) {
+  for (const TensorType type : kReadable) {
+    if (name_of(type) == dtype) return type;
+  }
+  return std::nullopt;
+}
+
+std::string readable_names() {
+  std::string names;
+  for (const TensorType type : kReadable) {
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", name_of(type));
+  }
+  return names;
+}
+
 /// What the header says of one tensor, before its type is known to be readable.
 struct Entry {
   std::string_view name;
@@ -110,18 +130,14 @@ class Parser {
       contents_.left_out.emplace_back(name);
       return {};
     }
-    TensorType type = TensorType::kF32;
-    if (*dtype_name == "BF16") {
-      type = TensorType::kBF16;
-    } else if (*dtype_name == "F16") {
-      type = TensorType::kF16;
-    } else if (*dtype_name != "F32") {
+    const std::optional<TensorType> type = type_of(*dtype_name);
+    if (!type) {
       return Error{Code::kUnsupported,
-                   tensor_error(name, "dtype {} at offset {} cannot be read; F32, F16 and BF16 can",
-                                quote(*dtype_name), entry.begin + data_offset_)
+                   tensor_error(name, "dtype {} at offset {} cannot be read; {} can",
+                                quote(*dtype_name), entry.begin + data_offset_, readable_names())
                        .message};
     }
-    const auto size_bytes = size_bytes_of(type, entry.shape);
+    const auto size_bytes = size_bytes_of(*type, entry.shape);
     if (!size_bytes) {
       return tensor_error(name, "shape [{}] is negative or too large (data at offset {})",
                           fmt::join(entry.shape, ", "), entry.begin + data_offset_);
@@ -133,7 +149,7 @@ class Parser {
                           entry.end - entry.begin, entry.begin + data_offset_);
     }
     contents_.tensors.push_back({.name = std::string(name),
-                                 .type = type,
+                                 .type = *type,
                                  .shape = std::move(entry.shape),
                                  .data = data_.subspan(entry.begin, entry.end - entry.begin),
                                  .file = std::string(name_),

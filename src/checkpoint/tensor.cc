@@ -25,8 +25,14 @@ constexpr TypeInfo kTypes[] = {
     {"Q4_K", 256, 4 + 12 + 128},
     {"Q5_K", 256, 4 + 12 + 32 + 128},
     {"Q6_K", 256, 2 + 16 + 64 + 128},
+    {"I8", 1, 1},
+    {"U8", 1, 1},
+    {"I32", 1, 4},
+    {"F8_E4M3", 1, 1},
+    {"F8_E5M2", 1, 1},
+    {"F8_E8M0", 1, 1},
 };
-static_assert(std::size(kTypes) == static_cast<size_t>(TensorType::kQ6_K) + 1);
+static_assert(std::size(kTypes) == static_cast<size_t>(TensorType::kF8_E8M0) + 1);
 
 const TypeInfo& info_of(TensorType type) {
   const auto index = static_cast<size_t>(type);

@@ -23,6 +23,13 @@ enum class TensorType : uint8_t {
   kQ4_K,
   kQ5_K,
   kQ6_K,
+  // Of safetensors alone: what quantised weights are packed in.
+  kI8,
+  kU8,
+  kI32,
+  kF8_E4M3,
+  kF8_E5M2,
+  kF8_E8M0,
 };
 /// Spelling of ggml and safetensors: "BF16", "Q4_1".
 std::string_view name_of(TensorType type);

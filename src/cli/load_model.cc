@@ -83,12 +83,17 @@ Result<std::unique_ptr<model::Model>> load_model(const checkpoint::Checkpoint& c
   model::ModelOptions options;
   OCTAVO_TRY(options.dtype, dtype_of(config.model.dtype));
   OCTAVO_TRY(options.kv_dtype, kv_dtype_of(config.cache.kv_cache_dtype));
+  options.quantization = config.model.quantization;
   options.seed = static_cast<uint64_t>(config.model.seed);
   OCTAVO_TRY(auto model, model::Model::load(checkpoint, options, {pool, workspace}));
   checkpoint.drop_pages();
   log::info(Source::kEngineCore, "Loading weights took {:.2f} seconds",
             clock.monotonic_s() - start_s);
   log::info(Source::kEngineCore, "Resolved architecture: {}", model->info().architecture);
+  if (!model->info().quantization.empty()) {
+    log::info(Source::kEngineCore, "Quantization: {}; linear layers as {}",
+              model->info().quantization, model->info().weight_format);
+  }
   if (device::is_fp8(model->info().kv_dtype)) {
     log::info(
         Source::kEngineCore,

@@ -88,13 +88,14 @@ void log_engine_config(const config::Config& config) {
   }
   log::info(Source::kEngineCore,
             "Initializing a V1 LLM engine (v{}) with config: model='{}', tokenizer='{}', "
-            "load_format={}, dtype={}, kv_cache_dtype={}, seed={}, block_size={}, "
+            "load_format={}, dtype={}, quantization={}, kv_cache_dtype={}, seed={}, block_size={}, "
             "enable_prefix_caching={}, "
             "scheduling_policy={}, kernel={}",
             config::version(), engine.model.model,
             engine.model.tokenizer.empty() ? engine.model.model : engine.model.tokenizer,
-            engine.model.load_format, engine.model.dtype, engine.cache.kv_cache_dtype,
-            engine.model.seed, engine.cache.block_size,
+            engine.model.load_format, engine.model.dtype,
+            engine.model.quantization.empty() ? "None" : engine.model.quantization,
+            engine.cache.kv_cache_dtype, engine.model.seed, engine.cache.block_size,
             engine.cache.enable_prefix_caching.value_or(true), engine.scheduler.scheduling_policy,
             engine.kernel);
 }

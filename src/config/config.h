@@ -18,6 +18,7 @@ struct ModelConfig {
   std::vector<std::string> served_model_name;
   std::string load_format = "auto";  // auto, safetensors, gguf, dummy
   std::string dtype = "auto";        // auto, half, float16, bfloat16, float, float32
+  std::string quantization;          // method; empty = as the checkpoint says
   int64_t seed = 0;
   bool user_specified_seed = false;      // else unseeded requests draw fresh entropy at each start
   std::optional<int64_t> max_model_len;  // -1 = auto: the largest that fits

@@ -30,6 +30,13 @@ constexpr auto
                       "everything in float32.",
                       [](Config& c, const Value& v) { c.engine.model.dtype = v.text; },
                       {.choices = "auto half float16 bfloat16 float float32"}),
+                built("quantization", Kind::kString, "unset", Group::kModel, 'A',
+                      "Method of quantised weights. A quantised checkpoint names its own (awq, "
+                      "compressed-tensors, fp8, gptq, gguf), with which the flag must agree; one "
+                      "in BF16, F16 or F32 is packed when it is loaded: int8, q4 (4 bits, the head "
+                      "8) or fp8 (e4m3, one scale a row).",
+                      [](Config& c, const Value& v) { c.engine.model.quantization = v.text; },
+                      {.short_name = "q"}),
                 built("seed", Kind::kInt, "0", Group::kModel, 'A',
                       "Seed of requests that bring none.",
                       [](Config& c, const Value& v) {

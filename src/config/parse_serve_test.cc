@@ -218,33 +218,16 @@ TEST(ParseServe, LaterFlagsAreRefusedByNameUnlessNeutral) {
                                               {"--speculative-config.method", "ngram"},
                                               {"--lora-modules", "a=b"},
                                               {"--middleware", "a"},
-                                              {"--quantization", "awq"},
                                               {"--hf-token"},
                                               {"--tokenizer-mode", "slow"},
                                               {"--data-parallel-size", "2"}}) {
     EXPECT_THAT(error_of(args), AllOf(HasSubstr("octavo knows this flag"),
                                       HasSubstr("belongs to a later version")));
   }
-  const auto outcome = parse({"m",
-                              "-tp",
-                              "1",
-                              "-pp=1",
-                              "--data-parallel-size=1",
-                              "--runner",
-                              "generate",
-                              "--runner=auto",
-                              "--tokenizer-mode",
-                              "hf",
-                              "--no-enable-lora",
-                              "--kv-transfer-config",
-                              "None",
-                              "--speculative-config={}",
-                              "--quantization",
-                              "gguf",
-                              "--convert",
-                              "none",
-                              "--nnodes",
-                              "1"});
+  const auto outcome =
+      parse({"m", "-tp", "1", "-pp=1", "--data-parallel-size=1", "--runner", "generate",
+             "--runner=auto", "--tokenizer-mode", "hf", "--no-enable-lora", "--kv-transfer-config",
+             "None", "--speculative-config={}", "--convert", "none", "--nnodes", "1"});
   ASSERT_TRUE(outcome.ok()) << outcome.error().message;
   EXPECT_THAT(outcome->notes, Contains(HasSubstr("--tensor-parallel-size belongs to a later")));
 }

@@ -39,6 +39,7 @@ void describe_model(const model::ModelInfo& model, EngineInfo& info) {
   info.architecture = model.architecture;
   info.dtype = model.dtype;
   info.weight_format = model.weight_format;
+  info.quantization = model.quantization;
   info.kv_cache_dtype = std::string(device::name_of(model.kv_dtype));
 }
 

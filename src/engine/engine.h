@@ -42,6 +42,7 @@ struct EngineInfo {
   std::string architecture;
   std::string dtype;
   std::string weight_format;
+  std::string quantization;  // empty: none
   std::string kv_cache_dtype;
   int64_t vocab_size = 0;
   /// floor(x * max_model_len) with x = num_blocks / ceil(max_model_len / block_size).

@@ -31,7 +31,9 @@ OpWork work_of(const PackedMatrix& weight, int64_t num_tokens) {
              static_cast<double>(num_tokens);
   const bool native = weight.arithmetic() == Arithmetic::kNative;
   if (native && weight.format() == WeightFormat::kBF16) work.unit = OpWork::Unit::kBf16;
-  if (native && weight.format() >= WeightFormat::kQ8_0) work.unit = OpWork::Unit::kInt8;
+  const bool is_int8 =
+      weight.format() >= WeightFormat::kQ8_0 && weight.format() < WeightFormat::kF8G32;
+  if (native && is_int8) work.unit = OpWork::Unit::kInt8;
   return work;
 }
 

@@ -31,13 +31,15 @@ Result<DecoderLayer> load_layer(const DecoderConfig& config, int64_t layer, Weig
     OCTAVO_TRY(weights.k_norm, loader.load_norm(Target::kKNorm, layer, config.head_dim));
   }
   OCTAVO_TRY(RmsNorm mlp_norm, loader.load_norm(Target::kMlpNorm, layer, config.hidden_size));
-  OCTAVO_TRY(Linear gate_up,
-             loader.load_linear(Target::kGateUpProj, layer,
-                                {config.intermediate_size, config.intermediate_size},
-                                config.hidden_size, config.mlp_bias, Split::kOutputs));
   OCTAVO_TRY(Linear down,
              loader.load_linear(Target::kDownProj, layer, {config.hidden_size},
                                 config.intermediate_size, config.mlp_bias, Split::kInputs));
+  // Gate and up give their outputs in the order in which down reads them.
+  const std::vector<int32_t> order = down.take_col_order();
+  OCTAVO_TRY(Linear gate_up,
+             loader.load_linear(Target::kGateUpProj, layer,
+                                {config.intermediate_size, config.intermediate_size},
+                                config.hidden_size, config.mlp_bias, Split::kOutputs, order));
   return DecoderLayer(std::move(attention_norm), Attention(config, layer, std::move(weights)),
                       std::move(mlp_norm),
                       Mlp(std::move(gate_up), std::move(down), config.residual_multiplier));

@@ -24,6 +24,8 @@ class Decoder final : public Model {
                                                  std::unique_ptr<Communicator> communicator);
 
   const ModelInfo& info() const override { return info_; }
+  /// What `info` says of it.
+  void set_quantization(std::string_view name) { info_.quantization = name; }
   const DecoderConfig& config() const { return config_; }
 
   size_t kv_block_bytes(int64_t block_size) const override;

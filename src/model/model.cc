@@ -10,11 +10,22 @@ namespace {
 
 std::unique_ptr<WeightSource> make_source(const checkpoint::Checkpoint& checkpoint,
                                           const ModelOptions& options, const DTypePlan& dtype,
+                                          const Quantization& quantization,
                                           const kernels::KernelContext& ctx) {
-  if (checkpoint.has_weights()) return make_checkpoint_source(checkpoint);
   const bool is_f32 = dtype.dtype == device::DType::kF32;
-  return make_dummy_source(
-      options.seed, is_f32 ? kernels::WeightFormat::kF32 : kernels::WeightFormat::kBF16, ctx.pool);
+  std::unique_ptr<WeightSource> source =
+      checkpoint.has_weights()
+          ? make_checkpoint_source(checkpoint)
+          : make_dummy_source(options.seed,
+                              is_f32 ? kernels::WeightFormat::kF32 : kernels::WeightFormat::kBF16,
+                              ctx.pool);
+  if (quantization.is_packed() && checkpoint.has_weights()) {
+    source = make_packed_source(std::move(source), quantization, checkpoint, ctx.pool);
+  }
+  if (quantization.is_online()) {
+    source = make_online_source(std::move(source), quantization, ctx.pool);
+  }
+  return source;
 }
 
 }  // namespace
@@ -38,17 +49,21 @@ Result<std::unique_ptr<Model>> Model::load(const checkpoint::Checkpoint& checkpo
   }
   OCTAVO_TRY(const Architecture* architecture, find_architecture(checkpoint));
   OCTAVO_TRY(const DecoderConfig config, read_decoder_config(checkpoint, *architecture));
-  OCTAVO_TRY(DTypePlan dtype, plan_dtype(options.dtype, config, checkpoint));
+  OCTAVO_TRY(const Quantization quantization,
+             plan_quantization(options.quantization, options.dtype, checkpoint));
+  OCTAVO_TRY(DTypePlan dtype, plan_dtype(options.dtype, config, checkpoint, quantization));
   dtype.kv_dtype = options.kv_dtype;
   if (!checkpoint.has_weights() && !dtype.convert_to && dtype.dtype == device::DType::kF16) {
     dtype.convert_to = kernels::WeightFormat::kF16;
   }
-  const std::unique_ptr<WeightSource> source = make_source(checkpoint, options, dtype, ctx);
+  const std::unique_ptr<WeightSource> source =
+      make_source(checkpoint, options, dtype, quantization, ctx);
   auto communicator = std::make_unique<SingleRank>();
   WeightLoader loader(
       {*architecture, config, dtype, *source, checkpoint.is_gguf(), communicator.get()}, ctx);
   OCTAVO_TRY(std::unique_ptr<Decoder> decoder,
              Decoder::create(config, dtype, loader, *source, std::move(communicator)));
+  decoder->set_quantization(quantization.name());
   return std::unique_ptr<Model>(std::move(decoder));
 }
 

@@ -22,6 +22,8 @@ struct ModelOptions {
   DTypeChoice dtype = DTypeChoice::kAuto;
   /// Of the KV cache; nullopt: as `dtype` gives.
   std::optional<device::DType> kv_dtype = std::nullopt;
+  /// `--quantization`; empty: as the checkpoint says.
+  std::string quantization = {};
   uint64_t seed = 0;  // for dummy weights
   int rank = 0;       // tensor parallelism: one rank now
   int world_size = 1;
@@ -41,6 +43,7 @@ struct ModelInfo {
   device::DType kv_dtype = device::DType::kBF16;
   std::string dtype;          // "bfloat16", ...
   std::string weight_format;  // "BF16", "Q4_1", ... of most of the linear layers
+  std::string quantization;   // "gptq", "int8", ...; empty: none
   size_t weight_bytes = 0;    // packed, as resident
   std::string weight_hash;    // part of a block's identity; of what and some of the values
 };

@@ -189,7 +189,6 @@ TEST(Models, WhatIsNotBuiltIsRefusedByItsKey) {
       {R"("final_logit_softcapping": 30.0)", "final_logit_softcapping"},
       {R"("use_parallel_residual": true)", "use_parallel_residual"},
       {R"("position_embedding_type": "alibi")", "position_embedding_type"},
-      {R"("quantization_config": {"quant_method": "awq"})", "quantization_config"},
   };
   for (const auto& [extra, key] : cases) {
     const Result<DecoderConfig> result = read(llama(extra));

@@ -34,6 +34,8 @@ void write_model(JsonWriter& w, const ApiContext& api, const engine::EngineInfo&
   w.end_array();
   w.key("architecture").string(info.architecture).key("dtype").string(info.dtype);
   w.key("weight_format").string(info.weight_format);
+  w.key("quantization");
+  info.quantization.empty() ? w.null() : w.string(info.quantization);
   string_or_null(w.key("revision"), api.model_revision);
   write_weights_hash(w, api.weights);
   w.key("weight_bytes").integer(int64_t(info.weight_bytes));

@@ -197,8 +197,9 @@ void check_kit(const Kit& kit, const std::string& path, const model::ModelOption
   const Way alone{.name = "alone", .one_by_one = true, .caching = false};
   const auto expected =
       EngineUnderTest(path, options, max_model_len, alone).answer(requests, alone.one_by_one);
-  // What a cache of few bits costs is a matter of perplexity, not of single tokens.
-  if (!options.kv_dtype) expect_reference(kit, expected, options.dtype);
+  // What a cache or weights of few bits cost is a matter of perplexity, not of single tokens.
+  if (!options.kv_dtype && options.quantization.empty())
+    expect_reference(kit, expected, options.dtype);
   for (const Way& way : ways) {
     EngineUnderTest engine(path, options, max_model_len, way);
     const auto first = engine.answer(requests, way.one_by_one);
@@ -246,6 +247,13 @@ TEST_P(EngineKit, CachesOfOneByteSayTheSameInEveryWay) {
     for_each_isa(all_variants(), [&] {
       check_kit(kit_, path_, {.dtype = model::DTypeChoice::kBFloat16, .kv_dtype = kv_dtype}, kWays);
     });
+  }
+}
+
+TEST_P(EngineKit, WeightsPackedAtLoadSayTheSameInEveryWay) {
+  for (const char* method : {"int8", "q4", "fp8"}) {
+    SCOPED_TRACE(method);
+    for_each_isa(all_variants(), [&] { check_kit(kit_, path_, {.quantization = method}, kWays); });
   }
 }
 

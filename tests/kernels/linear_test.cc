@@ -103,7 +103,8 @@ TEST_P(Linear, IsNearTheReferenceInEveryFormatAndShape) {
   for (const WeightFormat format : kAllFormats) {
     for (const Arithmetic arithmetic : {Arithmetic::kNative, Arithmetic::kF32}) {
       for (const int64_t cols : {32, 64, 96, 224, 576}) {
-        if (block_elements(format) == 256 && (cols == 64 || cols == 96)) continue;  // 256 again
+        // Others have been tried with fewer.
+        if (cols > 32 && whole_blocks(format, cols) == whole_blocks(format, cols - 32)) continue;
         for (const int64_t rows : {1, 15, 16, 17, 33, 80, 100}) {
           for (const int64_t tokens : {1, 3, 9}) {
             expect_near_reference(format, arithmetic, rows, whole_blocks(format, cols), tokens);
@@ -137,7 +138,9 @@ TEST_P(Linear, RowsDoNotDependOnTheBatchOrTheThreads) {
       // More columns than the many-row paths unpack at once.
       const bool in_chunks = format >= WeightFormat::kQ5_0;
       const int64_t rows = 149;
-      const int64_t cols = !in_chunks ? 576 : block_elements(format) == 256 ? 1280 : 1056;
+      const int64_t cols = whole_blocks(format, !in_chunks                      ? 576
+                                                : block_elements(format) == 256 ? 640
+                                                                                : 1056);
       const Matrix matrix = make_matrix(one, format, arithmetic, rows, cols, 3);
       Numbers numbers(5);
       const std::vector<float> x = numbers.values(static_cast<size_t>(kMaxTokens * cols));
@@ -311,7 +314,7 @@ std::vector<T> read_golden(const std::string& name) {
 TEST_P(Linear, DequantisesLikeTheGgufPackage) {
   Machine machine(1);
   for (const WeightFormat format : kAllFormats) {
-    if (!is_block_format(format)) continue;
+    if (!is_block_format(format) || is_affine(format) || is_f8(format)) continue;
     SCOPED_TRACE(name_of(format));
     const int64_t cols = 2 * block_elements(format);
     const auto bytes = read_golden<std::byte>(std::string(name_of(format)) + ".blocks");

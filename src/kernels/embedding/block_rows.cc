@@ -4,6 +4,7 @@
 
 #include "kernels/linear/convert.h"
 #include "kernels/linear/linear_params.h"
+#include "kernels/simd/fp8_forms.h"
 
 namespace octavo::kernels {
 namespace {
@@ -17,6 +18,11 @@ struct Lane {
     uint16_t bits;
     std::memcpy(&bits, panel + at + 2 * static_cast<size_t>(lane), 2);
     return float_from_f16(bits);
+  }
+  float single(size_t at) const {
+    float value;
+    std::memcpy(&value, panel + at + 4 * static_cast<size_t>(lane), 4);
+    return value;
   }
   /// Byte `index` of the row's words that start at `at`.
   uint32_t byte(size_t at, int index) const {
@@ -75,6 +81,26 @@ void widen_q6k(float* out, const Lane& lane) {
   }
 }
 
+void widen_affine(float* out, const Lane& lane, int64_t group, bool eight) {
+  constexpr size_t kHead = 64 + kHalves;
+  const float d = lane.single(0);
+  const float offset = -(d * lane.half(64));
+  for (int i = 0; i < group; ++i) {
+    const int block = i / kQuantBlock, at = i % kQuantBlock;
+    const uint32_t packed = eight ? lane.byte(kHead, i) : lane.byte(kHead, 16 * block + at % 16);
+    const uint32_t q = eight ? packed : packed >> (at < 16 ? 0 : 4) & 15;
+    out[i] = static_cast<float>(q) * d + offset;
+  }
+}
+
+void widen_f8(float* out, const Lane& lane, int64_t group) {
+  const float d = lane.single(0);
+  for (int i = 0; i < group; ++i) {
+    const auto code = lane.panel[static_cast<size_t>(64 + 32 * (i / 2) + 2 * lane.lane + i % 2)];
+    out[i] = d * float_from_bf16(kFp8Table<E4M3>.widened[static_cast<size_t>(code)]);
+  }
+}
+
 }  // namespace
 
 void widen_packed_block_row(float* out, const std::byte* panel, int lane, int64_t num_cols,
@@ -88,11 +114,19 @@ void widen_packed_block_row(float* out, const std::byte* panel, int lane, int64_
       case WeightFormat::kQ5_1:
         widen_q5(out, at, format == WeightFormat::kQ5_1);
         break;
+      case WeightFormat::kQ4_K:
+      case WeightFormat::kQ5_K:
+        widen_q45k(out, at, format == WeightFormat::kQ5_K);
+        break;
       case WeightFormat::kQ6_K:
         widen_q6k(out, at);
         break;
       default:
-        widen_q45k(out, at, format == WeightFormat::kQ5_K);
+        if (format >= WeightFormat::kF8G32) {
+          widen_f8(out, at, elements);
+        } else {
+          widen_affine(out, at, elements, format >= WeightFormat::kI8G32);
+        }
     }
   }
 }

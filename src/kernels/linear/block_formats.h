@@ -1,15 +1,16 @@
 #pragma once
 
 #include "kernels/linear/linear_params.h"
+#include "kernels/simd/fp8_forms.h"
 #include "kernels/simd/math.h"
 
-// GGUF's formats beyond one nibble and one scale, as traits for the tiles of block_impl.h. Layouts
-// are in linear_params.h; source of the formats: ggml-common.h and the dequantisation of
-// ggml-quants.c.
+// The formats beyond one nibble and one scale, as traits for the tiles of block_impl.h. Layouts are
+// in linear_params.h; source of GGUF's: ggml-common.h and the dequantisation of ggml-quants.c.
 //
 // A trait describes a super-block of kBlocks blocks of 32 columns by 16 rows:
 //   Header            what is read of a super-block once
-//   weights<S, G>     block G, columns 4l..4l+3 of 16 rows, unsigned bytes below 64
+//   weights<S, G>     block G, columns 4l..4l+3 of 16 rows, unsigned bytes: below 64, or any where
+//                     kHasFullBytes says so
 //   scales<S, G>      the two vectors of f32 that block G is multiplied with; their meaning is
 //   kScales
 
@@ -175,6 +176,70 @@ struct Q6_K {
     const typename S::I nibbles =
         S::iand(shift < S, G % 4 < 2 ? 0 : -4 > (packed), S::iset1(0x0f0f0f0f));
     return S::or_masked(nibbles, shift<S, 4 - 2 * (G % 4)>(upper), S::iset1(0x30303030));
+  }
+};
+
+/// Groups of kGroup columns with an integer zero point: d * (q - z), q of 4 or 8 bits.
+template <bool kEight, int kGroup>
+struct Affine {
+  static constexpr int kBlocks = kGroup / kQuantBlock;
+  static constexpr size_t kHead = 64 + 32;
+  static constexpr size_t kBlock = kEight ? 512 : 256;
+  static constexpr size_t kBytes = kHead + kBlocks * kBlock;
+  static constexpr BlockScales kScales = BlockScales::kMin;
+  static constexpr int kZeroPoint = 0;
+
+  template <class S>
+  struct Header {
+    typename S::F d, offset;
+  };
+  /// d * z has at most 11 + 8 bits where d came from a half, so it and d * q - d * z are exact.
+  template <class S>
+  static __attribute__((always_inline)) inline Header<S> header(const std::byte* p) {
+    const typename S::F d = S::load(reinterpret_cast<const float*>(p));
+    return {d, S::sub(S::zero(), S::mul(d, S::load_f16(p + 64)))};
+  }
+  template <class S, int G>
+  static __attribute__((always_inline)) inline void scales(const std::byte*, const Header<S>& h,
+                                                           typename S::F& a, typename S::F& b) {
+    a = h.d;
+    b = h.offset;
+  }
+  template <class S, int G, int L>
+  static __attribute__((always_inline)) inline typename S::I weights(const std::byte* p,
+                                                                     const Header<S>&) {
+    const std::byte* const block = p + kHead + kBlock * G;
+    if constexpr (kEight) return S::iload(block + 64 * L);
+    const typename S::I packed = S::iload(block + 64 * (L % 4));
+    return S::iand(shift < S, L < 4 ? 0 : -4 > (packed), S::iset1(0x0f0f0f0f));
+  }
+};
+
+/// Whether a format's weights use all eight bits.
+template <class Q>
+inline constexpr bool kHasFullBytes = false;
+template <bool kEight, int kGroup>
+inline constexpr bool kHasFullBytes<Affine<kEight, kGroup>> = kEight;
+
+/// Groups of kGroup e4m3 codes with one scale, for f32_tile: every code widens exactly, d * q is
+/// rounded once.
+template <int kGroup>
+struct WeightF8 {
+  static constexpr int kStep = kGroup;
+  static constexpr size_t kStepBytes = 64 + kGroup * 16;
+  template <class S, class Use>
+  static __attribute__((always_inline)) inline void widen(const std::byte* p, Use use) {
+    using F = typename S::F;
+    using I = typename S::I;
+    const F d = S::load(reinterpret_cast<const float*>(p));
+    p += 64;
+    for (int k = 0; k < kGroup; k += 2, p += 32) {
+      alignas(64) std::byte pairs[64];
+      S::template widen_bytes<E4M3>(pairs, p);
+      const I pair = S::iload(pairs);
+      use(k, S::mul(d, S::as_f(S::template sll<16>(pair))));
+      use(k + 1, S::mul(d, S::as_f(S::iand(pair, S::iset1(static_cast<int32_t>(0xffff0000u))))));
+    }
   }
 };
 

@@ -85,7 +85,10 @@ __attribute__((always_inline)) inline void add_block(typename S::F (&sum)[MR][NR
     for (int m = 0; m < MR; ++m) {
       const I q = S::bcast4(x[m * x_stride].q + 4 * l.value);
 #pragma GCC unroll 8
-      for (int n = 0; n < NR; ++n) acc[m][n] = S::dpbusd_nibbles(acc[m][n], w[n], q);
+      for (int n = 0; n < NR; ++n) {
+        acc[m][n] = kHasFullBytes<Q> ? S::dpbusd(acc[m][n], w[n], q)
+                                     : S::dpbusd_nibbles(acc[m][n], w[n], q);
+      }
     }
   });
 #pragma GCC unroll 8

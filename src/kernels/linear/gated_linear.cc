@@ -38,7 +38,8 @@ size_t thread_bytes(const WeightRows& gate, const WeightRows& up, int64_t num_ro
 
 bool wants_same_x(const WeightRows& gate, const WeightRows& up) {
   return gate.matrix->format() == up.matrix->format() &&
-         gate.matrix->arithmetic() == up.matrix->arithmetic();
+         gate.matrix->arithmetic() == up.matrix->arithmetic() &&
+         gate.matrix->col_order() == up.matrix->col_order();
 }
 
 /// One of the two products.
@@ -106,6 +107,7 @@ void gated_linear(const KernelContext& ctx, std::byte* out, const float* x, int6
                   int64_t num_tokens, const WeightRows& gate, const WeightRows& up,
                   const PackedMatrix& next, const RowNorm* norm) {
   if (num_tokens <= 0) return;
+  CHECK(next.col_order().empty());
   const InputRows rows{x, x_stride, num_tokens, norm};
   const int64_t size = next.num_cols();
   const size_t mark = ctx.workspace.mark();

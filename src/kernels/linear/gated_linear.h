@@ -18,7 +18,7 @@ struct WeightRows {
 ///   out   [num_tokens] rows of prepared_row_bytes(next)
 ///   x     [num_tokens, num_cols] f32, rows `x_stride` apart; may not overlap out
 ///   norm  of the rows of x, or nullptr
-///   gate, up  `size` rows each; next.num_cols() is size
+///   gate, up  `size` rows each; next.num_cols() is size; next has no col_order
 /// silu(v) = v / (1 + exp(-v)). A row's result depends on that row alone.
 void gated_linear(const KernelContext& ctx, std::byte* out, const float* x, int64_t x_stride,
                   int64_t num_tokens, const WeightRows& gate, const WeightRows& up,

@@ -107,6 +107,9 @@ size_t prepared_bytes(const PackedMatrix& weight, int64_t num_cols) {
   switch (weight.format()) {
     case WeightFormat::kF32:
     case WeightFormat::kF16:
+    case WeightFormat::kF8G32:
+    case WeightFormat::kF8G64:
+    case WeightFormat::kF8G128:
       return cols * sizeof(float);
     case WeightFormat::kBF16:
       return (cols + 1) / 2 * 2 * static_cast<size_t>(current_linear_kernels().bf16_bytes);
@@ -148,24 +151,40 @@ int64_t rows_of_task(size_t x_row_bytes) {
 
 namespace {
 
-/// Columns that are normed at a time before they are prepared: they stay in L1.
-constexpr int64_t kNormCols = 512;
-static_assert(kNormCols % kSuperBlock == 0);
+/// Columns that are gathered and normed at a time before they are prepared: they stay in L1.
+constexpr int64_t kPieceCols = 512;
+static_assert(kPieceCols % kSuperBlock == 0);
 
-void norm_row(std::byte* out, const float* x, const RowNorm& norm, LinearPrepare prepare,
-              const PackedMatrix& weight) {
-  const RmsNormKernels& kernels = current_rms_norm_kernels();
+void gather(float* out, const float* x, const int32_t* order, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) out[i] = x[order[i]];
+}
+
+/// A row piece by piece: columns in the weight's order, then the norm, then `prepare`.
+void prepare_row(std::byte* out, const float* x, const RowNorm* norm, LinearPrepare prepare,
+                 const PackedMatrix& weight) {
   const int64_t num_cols = weight.num_cols();
-  const float factor = kernels.factor(x, num_cols, norm.eps);
-  if (prepare == nullptr) {
-    kernels.scale(reinterpret_cast<float*>(out), x, norm.weight, num_cols, factor);
-    return;
-  }
-  alignas(64) float normed[kNormCols];
-  for (int64_t i = 0; i < num_cols; i += kNormCols) {
-    const int64_t count = std::min(kNormCols, num_cols - i);
-    kernels.scale(normed, x + i, norm.weight + i, count, factor);
-    prepare(out + prepared_bytes(weight, i), normed, count);
+  const int32_t* const order = weight.col_order().empty() ? nullptr : weight.col_order().data();
+  if (norm == nullptr && order == nullptr) return prepare(out, x, num_cols);
+  const RmsNormKernels& kernels = current_rms_norm_kernels();
+  const float factor = norm == nullptr ? 1.0f : kernels.factor(x, num_cols, norm->eps);
+  alignas(64) float piece[kPieceCols], gathered_norm[kPieceCols];
+  for (int64_t i = 0; i < num_cols; i += kPieceCols) {
+    const int64_t count = std::min(kPieceCols, num_cols - i);
+    float* const to = prepare == nullptr ? reinterpret_cast<float*>(out) + i : piece;
+    const float* from = x + i;
+    if (order != nullptr) {
+      gather(to, x, order + i, count);
+      from = to;
+    }
+    if (norm != nullptr) {
+      const float* factors = norm->weight + i;
+      if (order != nullptr) {
+        gather(gathered_norm, norm->weight, order + i, count);
+        factors = gathered_norm;
+      }
+      kernels.scale(to, from, factors, count, factor);
+    }
+    if (prepare != nullptr) prepare(out + prepared_bytes(weight, i), to, count);
   }
 }
 
@@ -174,7 +193,7 @@ void norm_row(std::byte* out, const float* x, const RowNorm& norm, LinearPrepare
 void set_rows(const KernelContext& ctx, LinearCall& call, const InputRows& x,
               const PackedMatrix& weight) {
   const LinearPrepare prepare = prepare_of(current_linear_kernels(), weight);
-  if (prepare == nullptr && x.norm == nullptr) {
+  if (prepare == nullptr && x.norm == nullptr && weight.col_order().empty()) {
     call.x = reinterpret_cast<const std::byte*>(x.data);
     call.x_row_bytes = static_cast<size_t>(x.stride) * sizeof(float);
     return;
@@ -186,13 +205,8 @@ void set_rows(const KernelContext& ctx, LinearCall& call, const InputRows& x,
   ctx.pool.parallel_for(x.count, x.count * num_cols < kForkElements ? x.count : grain,
                         [&](int64_t begin, int64_t end, int) {
                           for (int64_t row = begin; row < end; ++row) {
-                            std::byte* const to = out + static_cast<size_t>(row) * row_bytes;
-                            const float* const from = x.data + row * x.stride;
-                            if (x.norm != nullptr) {
-                              norm_row(to, from, *x.norm, prepare, weight);
-                            } else {
-                              prepare(to, from, num_cols);
-                            }
+                            prepare_row(out + static_cast<size_t>(row) * row_bytes,
+                                        x.data + row * x.stride, x.norm, prepare, weight);
                           }
                         });
   call.x = out;
@@ -223,6 +237,7 @@ void linear_prepared(const KernelContext& ctx, float* out, int64_t out_stride, c
                      int64_t num_tokens, const PackedMatrix& weight, const float* bias,
                      Epilogue epilogue) {
   if (num_tokens <= 0 || weight.num_rows() == 0) return;
+  CHECK(weight.col_order().empty());
   LinearCall call = call_of(weight, 0, weight.num_rows());
   call.x = x;
   call.x_row_bytes = prepared_row_bytes(weight);

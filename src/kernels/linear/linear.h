@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -12,7 +13,11 @@
 namespace octavo::kernels {
 
 /// How weights are stored, in the file and packed: a 4-bit weight stays 4 bits.
-/// Q8_0 to Q5_1: GGUF blocks of 32 along K; Q4_K, Q5_K, Q6_K: GGUF super-blocks of 256.
+/// Q8_0 to Q5_1: GGUF blocks of 32 along K; Q4_K, Q5_K, Q6_K: GGUF super-blocks of 256. The others
+/// are what quantised Hugging Face checkpoints are turned into, groups of 32, 64 or 128 along K:
+///   I4G*, I8G*  d * (q - z), q unsigned of 4 or 8 bits. A group of a row: f32 d, f16 z (an integer
+///               from 0 to 255), then q; 4 bits: in each 32 elements i and i + 16 share a byte
+///   F8G*        d * q, q a finite e4m3 code. A group of a row: f32 d, then q
 enum class WeightFormat : uint8_t {
   kF32,
   kF16,
@@ -25,11 +30,20 @@ enum class WeightFormat : uint8_t {
   kQ4_K,
   kQ5_K,
   kQ6_K,
+  kI4G32,
+  kI4G64,
+  kI4G128,
+  kI8G32,
+  kI8G64,
+  kI8G128,
+  kF8G32,
+  kF8G64,
+  kF8G128,
 };
-inline constexpr size_t kWeightFormatCount = 11;
+inline constexpr size_t kWeightFormatCount = 20;
 
 std::string_view name_of(WeightFormat format);
-/// Columns of one block: 1, 32 or 256. A row is a whole number of blocks.
+/// Columns of one block: 1, 32, 64, 128 or 256. A row is a whole number of blocks.
 int64_t block_elements(WeightFormat format);
 /// Bytes of one row of `num_cols` elements as it lies in a file.
 size_t row_bytes(WeightFormat format, int64_t num_cols);
@@ -37,7 +51,8 @@ size_t row_bytes(WeightFormat format, int64_t num_cols);
 /// How a product is computed.
 ///   kNative  bf16 weights: x rounded to bf16, bf16 dot, f32 sums. f16 and f32 weights: f32
 ///            arithmetic (x rounded to f16 first for f16). Block formats: x quantised to int8 per
-///            row and block of 32, exact integer sums, scales applied in a fixed order.
+///            row and block of 32, exact integer sums, scales applied in a fixed order. F8: f32
+///            arithmetic on x as it is.
 ///   kF32     whatever the format: weights widened inside the kernel, all arithmetic in f32. No
 ///            expanded copy.
 enum class Arithmetic : uint8_t { kNative, kF32 };
@@ -74,8 +89,17 @@ class PackedMatrix {
   size_t size_bytes() const { return buffer_.size_bytes(); }
   const std::byte* data() const { return buffer_.data(); }
 
+  /// Which element of a row of x column k is multiplied with: col_order[k], once each; empty: k.
+  /// (GPTQ's act-order: columns of a group lie anywhere in the file, and together here.) `linear`
+  /// and `gated_linear` gather x; a product of prepared rows takes them in the packed order, so its
+  /// matrix must have none. kInvalidArgument for what is no permutation.
+  Status set_col_order(std::vector<int32_t> col_order);
+  const std::vector<int32_t>& col_order() const { return col_order_; }
+  std::vector<int32_t> take_col_order() { return std::exchange(col_order_, {}); }
+
  private:
   device::Buffer buffer_;
+  std::vector<int32_t> col_order_;
   int64_t num_rows_ = 0;
   int64_t num_cols_ = 0;
   WeightFormat format_ = WeightFormat::kF32;
@@ -105,7 +129,7 @@ void linear(const KernelContext& ctx, float* out, int64_t out_stride, const floa
 size_t prepared_row_bytes(const PackedMatrix& weight);
 
 /// `linear` of rows that another op left prepared: [num_tokens] rows of prepared_row_bytes(weight),
-/// contiguous.
+/// contiguous. `weight` has no col_order.
 void linear_prepared(const KernelContext& ctx, float* out, int64_t out_stride, const std::byte* x,
                      int64_t num_tokens, const PackedMatrix& weight, const float* bias,
                      Epilogue epilogue);

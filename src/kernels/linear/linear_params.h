@@ -19,6 +19,10 @@ namespace octavo::kernels {
 ///   Q4_K  16 f16 d · 16 f16 dmin · [3] words of scales · [32] of nibbles
 ///   Q5_K  as Q4_K with [8] words of fifth bits behind the scales
 ///   Q6_K  16 f16 d · [4] words of scales · [32] of low nibbles · [16] of upper pairs of bits
+/// and of K/group groups:
+///   I4G   16 f32 d · 16 f16 z · for each 32 columns [4][16][4] u8 of nibbles as Q4_0's
+///   I8G   16 f32 d · 16 f16 z · for each 32 columns [8][16][4] u8
+///   F8G   16 f32 d · [group / 2][16][2] codes
 struct LinearCall {
   const std::byte* weight = nullptr;
   size_t panel_bytes = 0;
@@ -78,8 +82,18 @@ inline constexpr size_t kUnpackedBlockBytes = 128 + 512;
 /// Panels unpacked at a time, at most.
 inline constexpr int kUnpackPanels = 2;
 /// Index order of the arrays below: WeightFormat's.
-inline constexpr int kNumWeightFormats = 11;
-enum : int { kIndexBF16 = 2, kIndexQ5_0 = 6, kIndexQ5_1, kIndexQ4_K, kIndexQ5_K, kIndexQ6_K };
+inline constexpr int kNumWeightFormats = 20;
+enum : int {
+  kIndexBF16 = 2,
+  kIndexQ5_0 = 6,
+  kIndexQ5_1,
+  kIndexQ4_K,
+  kIndexQ5_K,
+  kIndexQ6_K,
+  kIndexI4G32,  // and G64, G128
+  kIndexI8G32 = kIndexI4G32 + 3,
+  kIndexF8G32 = kIndexI8G32 + 3,
+};
 
 /// All kernels of one ISA. The rows of VNNI and of the bf16 dot hold only what differs from the row
 /// below; the rest is nullptr.

@@ -12,6 +12,9 @@ namespace {
 
 static_assert(static_cast<int>(WeightFormat::kQ5_0) == kIndexQ5_0 &&
               static_cast<int>(WeightFormat::kQ6_K) == kIndexQ6_K &&
+              static_cast<int>(WeightFormat::kI4G32) == kIndexI4G32 &&
+              static_cast<int>(WeightFormat::kI8G32) == kIndexI8G32 &&
+              static_cast<int>(WeightFormat::kF8G32) == kIndexF8G32 &&
               kWeightFormatCount == kNumWeightFormats);
 
 struct FormatInfo {
@@ -19,11 +22,13 @@ struct FormatInfo {
   int64_t elements;  // of a block
   size_t bytes;
 };
-// In the order of WeightFormat; block sizes of ggml-common.h.
+// In the order of WeightFormat; block sizes of GGUF's formats: ggml-common.h.
 constexpr FormatInfo kFormats[] = {
-    {"F32", 1, 4},      {"F16", 1, 2},      {"BF16", 1, 2},     {"Q8_0", 32, 34},
-    {"Q4_0", 32, 18},   {"Q4_1", 32, 20},   {"Q5_0", 32, 22},   {"Q5_1", 32, 24},
-    {"Q4_K", 256, 144}, {"Q5_K", 256, 176}, {"Q6_K", 256, 210},
+    {"F32", 1, 4},        {"F16", 1, 2},       {"BF16", 1, 2},     {"Q8_0", 32, 34},
+    {"Q4_0", 32, 18},     {"Q4_1", 32, 20},    {"Q5_0", 32, 22},   {"Q5_1", 32, 24},
+    {"Q4_K", 256, 144},   {"Q5_K", 256, 176},  {"Q6_K", 256, 210}, {"I4G32", 32, 22},
+    {"I4G64", 64, 38},    {"I4G128", 128, 70}, {"I8G32", 32, 38},  {"I8G64", 64, 70},
+    {"I8G128", 128, 134}, {"F8G32", 32, 36},   {"F8G64", 64, 68},  {"F8G128", 128, 132},
 };
 static_assert(std::size(kFormats) == kWeightFormatCount);
 
@@ -93,6 +98,11 @@ struct BlockRows {
     for (int r = 0; r < kPanelRows; ++r) std::memcpy(out + 2 * r, row[r] + at, 2);
     return out + 2 * kPanelRows;
   }
+  /// Pairs of bytes at `at`.
+  std::byte* byte_pairs(std::byte* out, size_t at, size_t count) const {
+    for (size_t i = 0; i < count; ++i) out = halves(out, at + 2 * i);
+    return out;
+  }
   std::byte* words(std::byte* out, size_t at, size_t count) const {
     const std::byte* from[kPanelRows];
     for (int r = 0; r < kPanelRows; ++r) from[r] = row[r] + at;
@@ -144,6 +154,27 @@ void pack_q6k(std::byte* out, const PanelRows& rows, int64_t num_cols) {
     out = blocks.halves(out, 208);
     out = blocks.words(out, 192, 4);
     out = blocks.words(out, 0, 48);
+  }
+}
+
+/// A group: d, z, words of quants.
+template <size_t kWords, int64_t kGroup>
+void pack_affine(std::byte* out, const PanelRows& rows, int64_t num_cols) {
+  for (int64_t b = 0; b < num_cols / kGroup; ++b) {
+    const BlockRows blocks = BlockRows::of<6 + 4 * kWords>(rows, b);
+    out = blocks.words(out, 0, 1);
+    out = blocks.halves(out, 4);
+    out = blocks.words(out, 6, kWords);
+  }
+}
+
+/// A group: d, codes.
+template <int64_t kGroup>
+void pack_f8(std::byte* out, const PanelRows& rows, int64_t num_cols) {
+  for (int64_t b = 0; b < num_cols / kGroup; ++b) {
+    const BlockRows blocks = BlockRows::of<4 + kGroup>(rows, b);
+    out = blocks.words(out, 0, 1);
+    out = blocks.byte_pairs(out, 4, kGroup / 2);
   }
 }
 
@@ -209,6 +240,24 @@ void pack_panel(std::byte* out, const PanelRows& rows, int64_t num_cols, WeightF
       return pack_q45k<3 + 8 + 32>(out, rows, num_cols);
     case WeightFormat::kQ6_K:
       return pack_q6k(out, rows, num_cols);
+    case WeightFormat::kI4G32:
+      return pack_affine<4, 32>(out, rows, num_cols);
+    case WeightFormat::kI4G64:
+      return pack_affine<8, 64>(out, rows, num_cols);
+    case WeightFormat::kI4G128:
+      return pack_affine<16, 128>(out, rows, num_cols);
+    case WeightFormat::kI8G32:
+      return pack_affine<8, 32>(out, rows, num_cols);
+    case WeightFormat::kI8G64:
+      return pack_affine<16, 64>(out, rows, num_cols);
+    case WeightFormat::kI8G128:
+      return pack_affine<32, 128>(out, rows, num_cols);
+    case WeightFormat::kF8G32:
+      return pack_f8<32>(out, rows, num_cols);
+    case WeightFormat::kF8G64:
+      return pack_f8<64>(out, rows, num_cols);
+    case WeightFormat::kF8G128:
+      return pack_f8<128>(out, rows, num_cols);
     case WeightFormat::kF32:
     case WeightFormat::kBF16:
       if (same) return pack_words(out, rows, num_cols, format);
@@ -280,6 +329,22 @@ class RowTable {
 };
 
 }  // namespace
+
+Status PackedMatrix::set_col_order(std::vector<int32_t> col_order) {
+  std::vector<bool> seen(static_cast<size_t>(num_cols_));
+  bool is_permutation = col_order.empty() || static_cast<int64_t>(col_order.size()) == num_cols_;
+  for (const int32_t col : col_order) {
+    is_permutation =
+        is_permutation && col >= 0 && col < num_cols_ && !seen[static_cast<size_t>(col)];
+    if (!is_permutation) break;
+    seen[static_cast<size_t>(col)] = true;
+  }
+  if (!is_permutation) {
+    return Error{Code::kInvalidArgument, "col_order does not name every column of a matrix once"};
+  }
+  col_order_ = std::move(col_order);
+  return {};
+}
 
 std::string_view name_of(WeightFormat format) { return info_of(format).name; }
 

@@ -60,10 +60,6 @@ Status read_hf_sizes(const ConfigReader& reader, DecoderConfig& config) {
 /// Keys that make a model another one. Most families never write them; a config that does must not
 /// run as if it had not.
 Status read_hf_variations(const ConfigReader& reader, DecoderConfig& config) {
-  if (reader.has("quantization_config")) {
-    return unsupported(reader, "quantization_config",
-                       "names a quantised checkpoint; of these octavo reads GGUF only");
-  }
   OCTAVO_TRY(config.embedding_multiplier, reader.get_double("embedding_multiplier", 1.0));
   OCTAVO_TRY(config.residual_multiplier, reader.get_double("residual_multiplier", 1.0));
   // transformers divides the logits by it (Granite).

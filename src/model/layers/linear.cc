@@ -14,6 +14,11 @@ Linear::Linear(std::vector<kernels::PackedMatrix> matrices, std::vector<float> b
   if (!bias_.empty()) CHECK_EQ(int64_t(bias_.size()), num_rows_);
 }
 
+std::vector<int32_t> Linear::take_col_order() {
+  CHECK_EQ(matrices_.size(), size_t{1});
+  return matrices_.front().take_col_order();
+}
+
 size_t Linear::size_bytes() const {
   size_t total = bias_.size() * sizeof(float);
   for (const kernels::PackedMatrix& matrix : matrices_) total += matrix.size_bytes();

@@ -39,6 +39,9 @@ class Linear {
 
   const std::vector<float>& bias() const { return bias_; }
 
+  /// The order of columns of the only matrix; from now on whoever gives x keeps to it.
+  std::vector<int32_t> take_col_order();
+
   /// Scratch of `forward`, bytes.
   size_t workspace_bytes(int64_t num_tokens, int num_threads) const;
 

@@ -47,11 +47,20 @@ class CheckpointSource final : public WeightSource {
                    fmt::format("{}: tensor {} has shape {}; the config asks for {}", tensor->file,
                                name, show_shape(tensor->shape), show_shape(shape))};
     }
-    const kernels::WeightFormat format = format_of(tensor->type);
-    OCTAVO_TRY(check_size(*tensor, format));
-    taken_.insert(name);
-    manifest_.add(name, kernels::name_of(format), shape, tensor->data);
-    return SourceTensor{tensor->data.data(), format, {}};
+    const std::optional<kernels::WeightFormat> format = format_of(tensor->type);
+    if (!format) {
+      return Error{Code::kUnsupported,
+                   fmt::format("{}: tensor {} is stored as {}, which is no weight without more",
+                               tensor->file, name, checkpoint::name_of(tensor->type))};
+    }
+    OCTAVO_TRY(check_size(*tensor, *format));
+    mark_taken(*tensor);
+    return SourceTensor{tensor->data.data(), *format, {}};
+  }
+
+  void mark_taken(const checkpoint::Tensor& tensor) override {
+    if (!taken_.insert(tensor.name).second) return;
+    manifest_.add(tensor.name, checkpoint::name_of(tensor.type), tensor.shape, tensor.data);
   }
 
   Status check_all_taken(int64_t num_layers, bool tied) override {

@@ -27,7 +27,7 @@ DTypePlan explicit_plan(DTypeChoice choice) {
 WeightFormat main_format(const checkpoint::Checkpoint& checkpoint) {
   std::array<size_t, kernels::kWeightFormatCount> bytes{};
   for (const checkpoint::Tensor& tensor : checkpoint.tensors()) {
-    bytes[size_t(format_of(tensor.type))] += tensor.data.size();
+    if (const auto format = format_of(tensor.type)) bytes[size_t(*format)] += tensor.data.size();
   }
   const auto most = std::max_element(bytes.begin(), bytes.end());
   return *most == 0 ? WeightFormat::kBF16 : WeightFormat(most - bytes.begin());
@@ -43,7 +43,7 @@ DTypePlan plan_as_stored(const checkpoint::Checkpoint& checkpoint) {
 
 }  // namespace
 
-WeightFormat format_of(checkpoint::TensorType type) {
+std::optional<WeightFormat> format_of(checkpoint::TensorType type) {
   switch (type) {
     case checkpoint::TensorType::kF32:
       return WeightFormat::kF32;
@@ -67,20 +67,28 @@ WeightFormat format_of(checkpoint::TensorType type) {
       return WeightFormat::kQ5_K;
     case checkpoint::TensorType::kQ6_K:
       return WeightFormat::kQ6_K;
+    default:
+      return std::nullopt;
   }
-  return WeightFormat::kF32;
 }
 
 bool is_quantised(WeightFormat format) { return kernels::block_elements(format) > 1; }
 
 Result<DTypePlan> plan_dtype(DTypeChoice choice, const DecoderConfig& config,
-                             const checkpoint::Checkpoint& checkpoint) {
+                             const checkpoint::Checkpoint& checkpoint,
+                             const Quantization& quantization) {
   if (choice != DTypeChoice::kAuto) return explicit_plan(choice);
   const std::string& declared = config.dtype;
   if (declared.empty() || declared == "auto") return plan_as_stored(checkpoint);
   if (declared == "bfloat16") return explicit_plan(DTypeChoice::kBFloat16);
   if (declared == "float16" || declared == "half") return explicit_plan(DTypeChoice::kFloat16);
-  if (declared == "float32" || declared == "float") return explicit_plan(DTypeChoice::kFloat32);
+  if (declared == "float32" || declared == "float") {
+    // What is left unquantised keeps its values.
+    if (quantization.is_packed()) {
+      return DTypePlan{device::DType::kBF16, kernels::Arithmetic::kNative, std::nullopt};
+    }
+    return explicit_plan(DTypeChoice::kFloat32);
+  }
   return Error{Code::kUnsupported,
                fmt::format("{}: dtype is \"{}\"; octavo runs bfloat16, float16 and float32 "
                            "(--dtype chooses one of them)",

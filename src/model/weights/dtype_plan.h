@@ -9,10 +9,12 @@
 #include "kernels/linear/linear.h"
 #include "model/decoder_config.h"
 #include "model/model.h"
+#include "model/weights/quantization.h"
 
 namespace octavo::model {
 
-kernels::WeightFormat format_of(checkpoint::TensorType type);
+/// nullopt for what is no weight by itself: integers, e4m3 without its scale.
+std::optional<kernels::WeightFormat> format_of(checkpoint::TensorType type);
 /// Stored in blocks with scales.
 bool is_quantised(kernels::WeightFormat format);
 
@@ -31,9 +33,10 @@ struct DTypePlan {
 
 /// float32 keeps the weights as stored and computes in f32; float16 and bfloat16 convert what is
 /// not quantised. auto is the dtype that config.json declares, else (and for GGUF) that of most
-/// weights, unconverted; a quantised checkpoint runs with bfloat16 KV. kUnsupported for a declared
-/// dtype that is none of the three.
+/// weights, unconverted; a quantised checkpoint runs with bfloat16 KV, also where its config.json
+/// declares float32. kUnsupported for a declared dtype that is none of the three.
 Result<DTypePlan> plan_dtype(DTypeChoice choice, const DecoderConfig& config,
-                             const checkpoint::Checkpoint& checkpoint);
+                             const checkpoint::Checkpoint& checkpoint,
+                             const Quantization& quantization = {});
 
 }  // namespace octavo::model

@@ -58,12 +58,13 @@ bool WeightLoader::is_transposed(Target target, int part) const {
 
 Result<SourceTensor> WeightLoader::take_matrix(Target target, int part, int64_t layer,
                                                int64_t num_rows, int64_t num_cols) {
+  if (!is_transposed(target, part)) {
+    OCTAVO_TRY(std::string module, tensor_name(target, part, layer, ""));
+    return context_.source.take_matrix({std::move(module), num_rows, num_cols, use_of(target)});
+  }
   OCTAVO_TRY(const std::string name, tensor_name(target, part, layer, ".weight"));
-  const bool transposed = is_transposed(target, part);
-  const std::array<int64_t, 2> shape{transposed ? num_cols : num_rows,
-                                     transposed ? num_rows : num_cols};
+  const std::array<int64_t, 2> shape{num_cols, num_rows};
   OCTAVO_TRY(SourceTensor tensor, context_.source.take(name, shape, Fill::kRandom));
-  if (!transposed) return tensor;
   if (is_quantised(tensor.format)) {
     return Error{Code::kUnsupported,
                  name + " is quantised along its outputs, which octavo cannot run"};
@@ -79,6 +80,12 @@ Result<SourceTensor> WeightLoader::take_matrix(Target target, int part, int64_t 
   return turned;
 }
 
+MatrixUse WeightLoader::use_of(Target target) const {
+  if (target == Target::kLmHead) return MatrixUse::kHead;
+  if (target != Target::kEmbedding) return MatrixUse::kLinear;
+  return context_.config.tie_word_embeddings ? MatrixUse::kHead : MatrixUse::kTable;
+}
+
 std::vector<WeightLoader::FilePart> WeightLoader::file_parts(
     Target target, const std::vector<int64_t>& part_rows) const {
   if (is_fused(target)) {
@@ -89,7 +96,16 @@ std::vector<WeightLoader::FilePart> WeightLoader::file_parts(
   return parts;
 }
 
-std::vector<int32_t> WeightLoader::row_order(Target target, int part, int64_t num_rows) const {
+std::vector<int32_t> WeightLoader::row_order(Target target, int part, int64_t num_rows,
+                                             std::span<const int32_t> rows) const {
+  if (!rows.empty()) {  // of gate and up; one tensor may hold both
+    const auto size = int64_t(rows.size());
+    std::vector<int32_t> order;
+    for (int64_t row = 0; row < num_rows; ++row) {
+      order.push_back(int32_t(row / size * size) + rows[size_t(row % size)]);
+    }
+    return order;
+  }
   // A family whose GGUF files interleave has its q and k apart there.
   const bool is_rotated = target == Target::kQkvProj && (part == 0 || part == 1);
   if (!context_.is_gguf || !context_.architecture.gguf_interleaves_rope || !is_rotated) return {};
@@ -108,19 +124,30 @@ Result<kernels::PackedMatrix> WeightLoader::load_matrix(Target target, int64_t l
                                                         int64_t num_rows, int64_t num_cols) {
   OCTAVO_TRY(const SourceTensor tensor, take_matrix(target, 0, layer, num_rows, num_cols));
   const kernels::WeightPart part{tensor.data, tensor.format, num_rows, {}};
-  return kernels::PackedMatrix::create(kernels_, {&part, 1}, num_cols,
-                                       context_.dtype.packed_format(tensor.format),
-                                       context_.dtype.arithmetic);
+  OCTAVO_TRY(kernels::PackedMatrix matrix,
+             kernels::PackedMatrix::create(kernels_, {&part, 1}, num_cols,
+                                           context_.dtype.packed_format(tensor.format),
+                                           context_.dtype.arithmetic));
+  if (target == Target::kEmbedding && !tensor.col_order.empty()) {
+    return Error{Code::kUnsupported,
+                 fmt::format("{}: the embedding has its columns in another order (act-order), "
+                             "which octavo does not read",
+                             context_.config.architecture)};
+  }
+  OCTAVO_TRY(matrix.set_col_order(tensor.col_order));
+  return matrix;
 }
 
 Result<Linear> WeightLoader::load_linear(Target target, int64_t layer,
                                          std::vector<int64_t> part_rows, int64_t num_cols,
-                                         bool has_bias, Split split) {
+                                         bool has_bias, Split split,
+                                         std::span<const int32_t> rows) {
   std::vector<SourceTensor> tensors;  // owns dummy data until it is packed
   std::vector<kernels::WeightPart> parts;
   for (const auto& [part, num_rows] : file_parts(target, part_rows)) {
     OCTAVO_TRY(SourceTensor tensor, take_matrix(target, part, layer, num_rows, num_cols));
-    parts.push_back({tensor.data, tensor.format, num_rows, row_order(target, part, num_rows)});
+    parts.push_back(
+        {tensor.data, tensor.format, num_rows, row_order(target, part, num_rows, rows)});
     tensors.push_back(std::move(tensor));
   }
   const auto packed_format = [&](size_t i) {
@@ -132,32 +159,37 @@ Result<Linear> WeightLoader::load_linear(Target target, int64_t layer,
     // Up must begin where a panel of rows does.
     const bool may_join =
         target != Target::kGateUpProj || parts[begin].num_rows % kernels::kRowAlignment == 0;
-    while (may_join && end < parts.size() && packed_format(end) == packed_format(begin)) ++end;
+    while (may_join && end < parts.size() && packed_format(end) == packed_format(begin) &&
+           tensors[end].col_order == tensors[begin].col_order) {
+      ++end;
+    }
     OCTAVO_TRY(
         kernels::PackedMatrix matrix,
         kernels::PackedMatrix::create(kernels_, std::span(parts).subspan(begin, end - begin),
                                       num_cols, packed_format(begin), context_.dtype.arithmetic));
+    OCTAVO_TRY(matrix.set_col_order(std::move(tensors[begin].col_order)));
     bytes_by_format_[size_t(matrix.format())] += matrix.size_bytes();
     matrices.push_back(std::move(matrix));
     begin = end;
   }
   std::vector<float> bias;
   if (has_bias) {
-    OCTAVO_TRY(bias, load_bias(target, layer, part_rows));
+    OCTAVO_TRY(bias, load_bias(target, layer, part_rows, rows));
   }
   return Linear(std::move(matrices), std::move(bias),
                 LinearPlacement{split, context_.communicator});
 }
 
 Result<std::vector<float>> WeightLoader::load_bias(Target target, int64_t layer,
-                                                   const std::vector<int64_t>& part_rows) {
+                                                   const std::vector<int64_t>& part_rows,
+                                                   std::span<const int32_t> rows) {
   std::vector<float> bias;
   for (const auto& [part, num_rows] : file_parts(target, part_rows)) {
     OCTAVO_TRY(const std::string name, tensor_name(target, part, layer, ".bias"));
     const std::array<int64_t, 1> shape{num_rows};
     OCTAVO_TRY(const SourceTensor tensor, context_.source.take(name, shape, Fill::kRandom));
     OCTAVO_TRY(const std::vector<float> stored, to_f32(tensor, num_rows, name));
-    const std::vector<int32_t> order = row_order(target, part, num_rows);
+    const std::vector<int32_t> order = row_order(target, part, num_rows, rows);
     for (size_t row = 0; row < stored.size(); ++row) {
       bias.push_back(order.empty() ? stored[row] : stored[size_t(order[row])]);
     }

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,9 +32,11 @@ class WeightLoader {
   /// One matrix of its own. `layer` is -1 outside the layers.
   Result<kernels::PackedMatrix> load_matrix(Target target, int64_t layer, int64_t num_rows,
                                             int64_t num_cols);
-  /// Parts stacked in order, `part_rows` rows each.
+  /// Parts stacked in order, `part_rows` rows each. `rows`: row i of each part is the file's
+  /// rows[i]; empty: i.
   Result<Linear> load_linear(Target target, int64_t layer, std::vector<int64_t> part_rows,
-                             int64_t num_cols, bool has_bias, Split split);
+                             int64_t num_cols, bool has_bias, Split split,
+                             std::span<const int32_t> rows = {});
   Result<RmsNorm> load_norm(Target target, int64_t layer, int64_t size);
 
   /// The format of most bytes of the linear layers so far.
@@ -46,6 +49,7 @@ class WeightLoader {
   Result<std::string> tensor_name(Target target, int part, int64_t layer,
                                   std::string_view suffix) const;
   bool is_transposed(Target target, int part) const;
+  MatrixUse use_of(Target target) const;
   /// Whether the family's files hold the parts of `target` in one tensor.
   bool is_fused(Target target) const;
   /// Parts as the files hold them: those of the model, or all of them in one (part kFused).
@@ -54,10 +58,13 @@ class WeightLoader {
     int64_t num_rows;
   };
   std::vector<FilePart> file_parts(Target target, const std::vector<int64_t>& part_rows) const;
-  /// Order of rows that turns interleaved rotary pairs into halves; empty when they are.
-  std::vector<int32_t> row_order(Target target, int part, int64_t num_rows) const;
+  /// Order of the rows that is asked for, or that turns interleaved rotary pairs into halves; empty
+  /// where the file has them in order.
+  std::vector<int32_t> row_order(Target target, int part, int64_t num_rows,
+                                 std::span<const int32_t> rows) const;
   Result<std::vector<float>> load_bias(Target target, int64_t layer,
-                                       const std::vector<int64_t>& part_rows);
+                                       const std::vector<int64_t>& part_rows,
+                                       std::span<const int32_t> rows);
 
   Context context_;
   const kernels::KernelContext& kernels_;

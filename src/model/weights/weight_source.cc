@@ -1,10 +1,11 @@
+#include "model/weights/weight_source.h"
+
 #include <fmt/format.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
-
-#include "model/weights/weight_source.h"
 
 namespace octavo::model {
 namespace {
@@ -29,6 +30,11 @@ T load(const std::byte* data, int64_t index) {
 }
 
 }  // namespace
+
+Result<SourceTensor> WeightSource::take_matrix(const MatrixRequest& request) {
+  const std::array<int64_t, 2> shape{request.num_rows, request.num_cols};
+  return take(request.module + ".weight", shape, Fill::kRandom);
+}
 
 Result<std::vector<float>> to_f32(const SourceTensor& tensor, int64_t count,
                                   const std::string& name) {
