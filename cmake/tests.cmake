@@ -57,10 +57,10 @@ foreach(folder property kernels golden)
   file(GLOB tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*_test.cc)
   if(tests)
     set(shards 1)
-    if(folder STREQUAL "kernels")
-      set(shards 2)  # the longest of all
+    if(folder MATCHES "kernels|golden")
+      set(shards 2)  # the longest
     endif()
-    octavo_test(${folder}_test SOURCES ${tests} LINK ${${folder}_link} TIMEOUT 600 LABEL ${folder}
+    octavo_test(${folder}_test SOURCES ${tests} LINK ${${folder}_link} TIMEOUT 1200 LABEL ${folder}
                 SHARDS ${shards})
   endif()
 endforeach()

@@ -1,5 +1,7 @@
 #include "device/machine.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdint>

@@ -9,12 +9,13 @@ namespace {
 template <class S, class Q>
 constexpr void add_block_format(LinearKernels& kernels, int index) {
   kernels.native[index] = run_blocks<S, Q>;
-  if constexpr (S::kBytesOnly) return;
-  kernels.f32[index] = run_tiles<F32Tiles<S, WeightBlocks<Q>>>;
-  if constexpr (Q::kScales == BlockScales::kHalves) {
-    kernels.prepare[index] = quantise_row_halves<S>;
-  } else {
-    kernels.prepare[index] = quantise_row<S, Starts<Q>>;
+  if constexpr (!S::kBytesOnly) {
+    kernels.f32[index] = run_tiles<F32Tiles<S, WeightBlocks<Q>>>;
+    if constexpr (Q::kScales == BlockScales::kHalves) {
+      kernels.prepare[index] = quantise_row_halves<S>;
+    } else {
+      kernels.prepare[index] = quantise_row<S, Starts<Q>>;
+    }
   }
 }
 
@@ -28,8 +29,10 @@ constexpr void add_affine_formats(LinearKernels& kernels, int index) {
 
 template <class S, int kGroup>
 constexpr void add_f8_format(LinearKernels& kernels, int index) {
-  kernels.native[index] = kernels.f32[index] = run_tiles<F32Tiles<S, WeightF8<kGroup>>>;
-  kernels.prepare[index] = nullptr;
+  if constexpr (!S::kBytesOnly) {
+    kernels.native[index] = kernels.f32[index] = run_tiles<F32Tiles<S, WeightF8<kGroup>>>;
+    kernels.prepare[index] = nullptr;
+  }
 }
 
 /// Every format of one ISA.
