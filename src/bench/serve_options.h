@@ -35,14 +35,14 @@ struct ServeOptions {
   std::string model;  // empty: ask the server
   std::string served_model_name;
   std::string tokenizer;  // empty: the model
+  std::optional<int64_t> logprobs;
+  std::string extra_body;  // sampling options and --extra-body as one JSON object, or empty
+  std::vector<std::string> lora_modules;
   bool skip_tokenizer_init = false;
   bool verify_tls = true;
-  std::optional<int64_t> logprobs;
-  bool ignore_eos = false;
-  std::string extra_body;  // sampling options and --extra-body as one JSON object, or empty
-  bool has_temperature = false;
-  std::vector<std::string> lora_modules;
   bool lora_round_robin = false;
+  bool ignore_eos = false;
+  bool has_temperature = false;
 
   ArrivalOptions arrivals;
   std::optional<int64_t> max_concurrency;
@@ -51,20 +51,20 @@ struct ServeOptions {
   double probe_rate = 0;
   uint32_t seed = 0;
 
-  std::vector<std::string> selected_metrics;
-  std::vector<double> percentiles;
-  Goodput goodput;
   bool saves = false;
   bool is_detailed = false;
   bool appends = false;
+  bool plots_timeline = false;
+  bool plots_dataset_stats = false;
+  bool has_progress_bar = true;
+  std::vector<std::string> selected_metrics;
+  std::vector<double> percentiles;
+  Goodput goodput;
   std::string result_dir;
   std::string result_filename;
   std::optional<std::string> label;
   std::vector<std::pair<std::string, std::string>> metadata;
-  bool has_progress_bar = true;
-  bool plots_timeline = false;
   std::array<double, 2> timeline_itl_ms = {25, 50};
-  bool plots_dataset_stats = false;
   std::string pytorch_arguments;  // arguments_json() if that form is asked for, else empty
 
   DatasetOptions dataset;

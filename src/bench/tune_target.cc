@@ -112,7 +112,7 @@ std::optional<std::string> ProcessTarget::value_in_use(const std::string& flag) 
       {"kv-cache-dtype", "/config/cache/kv_cache_dtype"}};
   const auto place = kPlaces.find(flag);
   if (place == kPlaces.end() || !server_) return std::nullopt;
-  const auto facts = collect_server_facts(server_->server());
+  const auto facts = collect_server_facts(server_->server(), 0, [] {});
   if (!facts.ok()) return std::nullopt;
   const Json::json_pointer pointer(place->second);
   if (!facts->contains(pointer)) return std::nullopt;

@@ -7,6 +7,7 @@
 #include "device/memory.h"
 #include "device/roofs.h"
 #include "device/thread_pool.h"
+#include "engine/engine.h"
 #include "kernels/dispatch.h"
 
 namespace octavo::cli {
@@ -40,8 +41,8 @@ bench::MachineRoofs describe(const device::Roofs& roofs) {
 Result<bench::Machine> measure_machine(const config::Config& config) {
   constexpr size_t kLeast = size_t{64} << 20;
   constexpr size_t kMost = size_t{1} << 30;
-  const int num_threads =
-      config.engine.num_threads > 0 ? config.engine.num_threads : device::default_num_threads();
+  OCTAVO_TRY(const device::ThreadPlan plan, engine::Engine::thread_plan(config.engine));
+  const int num_threads = plan.num_threads;
   bench::Machine machine;
   machine.isa = kernels::name_of(kernels::current_isa());
   machine.num_threads = num_threads;
@@ -59,7 +60,7 @@ Result<bench::Machine> measure_machine(const config::Config& config) {
   std::memset(buffer.data(), 1, size);
 
   device::ThreadPool one(1);
-  device::ThreadPool all(num_threads);
+  device::ThreadPool all(plan);
   for (bench::MemoryLevel& level : machine.levels) {
     const auto bytes = static_cast<size_t>(level.working_set);
     level.one_thread_gb_s = device::measure_cached_read(one, buffer.data(), bytes);
