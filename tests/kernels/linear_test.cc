@@ -196,6 +196,45 @@ TEST_P(Linear, NonFiniteInputsSpoilOnlyTheirOwnRow) {
   }
 }
 
+/// Gathered inside or before: the same bits, whatever the batch.
+TEST_P(Linear, AColumnOrderGathersTheInput) {
+  for (const WeightFormat format : {WeightFormat::kF32, WeightFormat::kBF16, WeightFormat::kQ4_0,
+                                    WeightFormat::kI4G64, WeightFormat::kF8G32}) {
+    for (const Arithmetic arithmetic : {Arithmetic::kNative, Arithmetic::kF32}) {
+      Machine machine(3);
+      constexpr int64_t kRows = 40, kCols = 192, kStride = kCols + 3;
+      Matrix matrix = make_matrix(machine, format, arithmetic, kRows, kCols, 3);
+      std::vector<int32_t> order(kCols);
+      for (int32_t k = 0; k < kCols; ++k) order[static_cast<size_t>(k)] = k * 7 % 192;
+      for (const int64_t tokens : {1, 40, 200}) {
+        Numbers numbers(5);
+        const std::vector<float> x = numbers.values(static_cast<size_t>(kStride * tokens));
+        std::vector<float> gathered(x.size());
+        for (int64_t m = 0; m < tokens; ++m) {
+          for (int64_t k = 0; k < kCols; ++k) {
+            gathered[static_cast<size_t>(m * kStride + k)] =
+                x[static_cast<size_t>(m * kStride + order[static_cast<size_t>(k)])];
+          }
+        }
+        std::vector<float> out(static_cast<size_t>(kRows * tokens)), expected(out.size());
+        linear(machine.context(), expected.data(), kRows, gathered.data(), kStride, tokens,
+               matrix.packed, nullptr, Epilogue::kStore);
+        matrix.packed.set_col_order(order).value();
+        linear(machine.context(), out.data(), kRows, x.data(), kStride, tokens, matrix.packed,
+               nullptr, Epilogue::kStore);
+        (void)matrix.packed.take_col_order();
+        ASSERT_EQ(std::memcmp(out.data(), expected.data(), out.size() * 4), 0)
+            << name_of(format) << " tokens " << tokens;
+      }
+      for (const std::vector<int32_t>& bad :
+           {std::vector<int32_t>{0, 1}, std::vector<int32_t>(kCols),
+            std::vector<int32_t>(kCols, 192), std::vector<int32_t>(kCols, -1)}) {
+        EXPECT_FALSE(matrix.packed.set_col_order(bad).ok());
+      }
+    }
+  }
+}
+
 TEST(PackedMatrix, StacksPartsAndReordersRows) {
   Machine machine(2);
   for (const WeightFormat format : kAllFormats) {
