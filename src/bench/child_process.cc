@@ -88,7 +88,9 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return out;
 }
 
-/// Process group and state from /proc/PID/stat; the name before them may contain anything.
+/// Process group, state and number of threads from /proc/PID/stat; the name before them may contain
+/// anything. The first thread of a process becomes a zombie before the others have ended: they
+/// still hold its sockets.
 bool is_alive_in_group(const char* pid_text, pid_t group) {
   std::ifstream file(std::string("/proc/") + pid_text + "/stat");
   std::string text;
@@ -98,10 +100,14 @@ bool is_alive_in_group(const char* pid_text, pid_t group) {
   char state = 0;
   int parent = 0;
   int its_group = 0;
-  if (std::sscanf(text.c_str() + end_of_name + 1, " %c %d %d", &state, &parent, &its_group) != 3) {
+  int num_threads = 0;
+  constexpr const char* kFields =
+      " %c %d %d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %d";
+  if (std::sscanf(text.c_str() + end_of_name + 1, kFields, &state, &parent, &its_group,
+                  &num_threads) != 4) {
     return false;
   }
-  return its_group == group && state != 'Z' && state != 'X';
+  return its_group == group && ((state != 'Z' && state != 'X') || num_threads > 1);
 }
 
 /// Whether a process of the group still runs. Its leader is ours and not reaped, so that nobody

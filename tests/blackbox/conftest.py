@@ -2,6 +2,7 @@
 report. A name with bl_NNN is a public report about servers of this kind, by its number."""
 
 import os
+import signal
 
 import pytest
 from helpers import CONTEXT_LENGTH, Server, binary, default_model, wait_for
@@ -11,6 +12,10 @@ RSS_GROWTH_LIMIT = 150 << 20  # over a whole session, after the first tests
 
 
 def pytest_configure(config):
+    # A shell's background job starts with SIGINT ignored, and programs started here would inherit
+    # that; a handler of Python's becomes the default for them.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", "slow: the long form of a test; runs with OCTAVO_SLOW_TESTS=1"
                             " (./run-tests --all)")
 

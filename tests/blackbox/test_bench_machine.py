@@ -25,7 +25,7 @@ def test_roofline_says_what_binds_each_phase(tmp_path):
     for phase in (prefill, decode):
         assert 0 < phase["share_of_limit"] < 3
         assert sum(op["share_of_step"] for op in phase["ops"].values()) <= 1.001
-        assert phase["ops"]["norm"]["bound_by"] is None
+        assert phase["ops"]["rope"]["bound_by"] is None
     assert decode["ops"]["lm_head"]["bound_by"] == "memory"
     assert re.search(r"^decode: 14 steps of 1\.0 tokens; .* % reached$", done.stdout, re.M)
     assert re.search(r"^  memory, \d+ MiB +GB/s +[\d.]+ +[\d.]+$", done.stdout, re.M)

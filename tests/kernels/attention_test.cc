@@ -7,7 +7,8 @@ namespace octavo::kernels {
 namespace {
 
 class Attention : public WithVariant {};
-INSTANTIATE_TEST_SUITE_P(Variant, Attention, testing::ValuesIn(runnable_variants()), variant_name);
+INSTANTIATE_TEST_SUITE_P(Variant, Attention, testing::ValuesIn(variants_without_bytes()),
+                         variant_name);
 
 constexpr device::DType kDTypes[] = {device::DType::kF32, device::DType::kF16, device::DType::kBF16,
                                      device::DType::kE4M3, device::DType::kE5M2};
@@ -174,7 +175,8 @@ TEST_P(Attention, OneByteGivesTheBitsOfBf16WithTheSameNumbers) {
 }
 
 class KvWrite : public WithVariant {};
-INSTANTIATE_TEST_SUITE_P(Variant, KvWrite, testing::ValuesIn(runnable_variants()), variant_name);
+INSTANTIATE_TEST_SUITE_P(Variant, KvWrite, testing::ValuesIn(variants_without_bytes()),
+                         variant_name);
 
 /// Element (dim, token) of a page, as it was rounded, widened.
 float cached(const std::byte* page, device::DType dtype, bool is_value, int64_t head_dim,

@@ -12,9 +12,11 @@ namespace {
 class RmsNorm : public WithVariant {};
 class SiluAndMul : public WithVariant {};
 class Rope : public WithVariant {};
-INSTANTIATE_TEST_SUITE_P(Variant, RmsNorm, testing::ValuesIn(runnable_variants()), variant_name);
-INSTANTIATE_TEST_SUITE_P(Variant, SiluAndMul, testing::ValuesIn(runnable_variants()), variant_name);
-INSTANTIATE_TEST_SUITE_P(Variant, Rope, testing::ValuesIn(runnable_variants()), variant_name);
+INSTANTIATE_TEST_SUITE_P(Variant, RmsNorm, testing::ValuesIn(variants_without_bytes()),
+                         variant_name);
+INSTANTIATE_TEST_SUITE_P(Variant, SiluAndMul, testing::ValuesIn(variants_without_bytes()),
+                         variant_name);
+INSTANTIATE_TEST_SUITE_P(Variant, Rope, testing::ValuesIn(variants_without_bytes()), variant_name);
 
 /// Sizes around every boundary of 16 and 64 lanes, and real ones.
 std::vector<int64_t> sizes() {

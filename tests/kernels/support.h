@@ -95,6 +95,15 @@ inline std::vector<VariantCase> runnable_variants() {
   return cases;
 }
 
+/// Those of ops that do not multiply bytes: VNNI adds no row to them.
+inline std::vector<VariantCase> variants_without_bytes() {
+  std::vector<VariantCase> cases = runnable_variants();
+  std::erase_if(cases, [](const VariantCase& c) {
+    return c.isa == Isa::kAvx2Vnni || (c.isa == Isa::kAvx512 && !c.bf16_dot);
+  });
+  return cases;
+}
+
 inline std::string variant_name(const testing::TestParamInfo<VariantCase>& info) {
   return std::string(name_of(info.param.isa)) + (info.param.bf16_dot ? "_bf16_dot" : "");
 }
