@@ -70,6 +70,7 @@ class ServeRun {
     LoadDriver driver(make_target());
     OCTAVO_TRY(wait_until_ready(driver));
     warm_up(driver);
+    if (options_.profiles) OCTAVO_TRY(set_profiler("/start_profile", "Starting", "started"));
     print_load_shape();
     const auto metrics_before = read_metrics(server_);
     const NoiseReading noise_before = read_noise();
@@ -79,6 +80,7 @@ class ServeRun {
     const LoadPeaks peaks = sampler ? sampler->stop() : LoadPeaks();
     const NoiseReading noise_after = read_noise();
     const auto metrics_after = read_metrics(server_);
+    if (options_.profiles) OCTAVO_TRY(set_profiler("/stop_profile", "Stopping", "stopped"));
     report_run(result);
     report_spec_decode(metrics_before, metrics_after);
     fmt::print(host_.out, "{}", format_failures(report_.outcomes));
@@ -248,6 +250,14 @@ class ServeRun {
       say("Warmup run completed.");
     }
     say("Starting main benchmark run...");
+  }
+
+  /// A server that has no profiler ends the run: its figures would be taken for a profile's.
+  Status set_profiler(const std::string& path, const char* before, const char* after) {
+    say("{} profiler...", before);
+    OCTAVO_TRY(post_control(server_, path));
+    say("Profiler {}", after);
+    return {};
   }
 
   void print_load_shape() {

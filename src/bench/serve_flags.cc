@@ -56,7 +56,7 @@ constexpr auto kFlags = std::to_array<Option>({
     {"self-timed", kBool, "", "Use the trace's times (timed_trace, where it is on)."},
     {"seed", kInt, "0", "Seed of everything random."},
     {"request-id-prefix", kText, "", "Prefix of x-request-id; default: bench-<8 hex>-."},
-    later("profile", kSwitch, ""),
+    {"profile", kSwitch, "", "Start the server's profiler for the run, /start_profile."},
     // Reporting.
     {"percentile-metrics", kText, "", "Of ttft,tpot,itl,e2el and the client's queue times."},
     {"metric-percentiles", kText, "99", "Percentiles, separated by commas."},

@@ -246,6 +246,7 @@ Status read_goodput(const CommandLine& line, Goodput& goodput) {
 }
 
 Status read_plots(const CommandLine& line, ServeOptions& options) {
+  options.profiles = line.flag("profile");
   options.plots_timeline = line.flag("plot-timeline");
   options.plots_dataset_stats = line.flag("plot-dataset-stats");
   const std::vector<std::string> words = split(line.text("timeline-itl-thresholds"), ',');

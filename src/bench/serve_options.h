@@ -54,6 +54,7 @@ struct ServeOptions {
   bool saves = false;
   bool is_detailed = false;
   bool appends = false;
+  bool profiles = false;
   bool plots_timeline = false;
   bool plots_dataset_stats = false;
   bool has_progress_bar = true;

@@ -72,6 +72,15 @@ std::string_view label_value(std::string_view labels, std::string_view name) {
 
 }  // namespace
 
+Status post_control(const Server& server, const std::string& path) {
+  client::Request request{"POST", server.base.path + path, server.headers, ""};
+  OCTAVO_TRY(const client::Response answer, client::fetch(server.base.origin, std::move(request),
+                                                          query_options(server), kMaxAnswer));
+  if (answer.head.status == 200) return {};
+  return Error{Code::kUnavailable,
+               fmt::format("POST {}: {} {}", path, answer.head.status, answer.head.reason)};
+}
+
 Result<std::vector<ServedModel>> list_models(const Server& server) {
   client::Request request{"GET", server.base.path + "/v1/models", server.headers, ""};
   OCTAVO_TRY(const client::Response answer, client::fetch(server.base.origin, std::move(request),

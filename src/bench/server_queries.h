@@ -29,6 +29,10 @@ struct ServedModel {
 };
 Result<std::vector<ServedModel>> list_models(const Server& server);
 
+/// POST to `path` (/start_profile, /stop_profile) without a body. The error says what came instead
+/// of 200.
+Status post_control(const Server& server, const std::string& path);
+
 /// Makes prompts as long for the server's tokenizer as they are for ours: if it counts the first
 /// one differently, every prompt that is too long is cut there. Prints what it did into `notes`. A
 /// server without /tokenize changes nothing.

@@ -122,6 +122,20 @@ def test_ready_check_warm_ups_and_probes(tmp_path, prompts):
     assert line(done, "Probe requests completed:") == len(probes)
 
 
+def test_profile_starts_and_stops_the_servers_profiler(tmp_path, prompts):
+    ok = (200, "text/plain", b"")
+    with StubServer(Script(routes={"/start_profile": ok, "/stop_profile": ok})) as stub:
+        done, _ = run(stub, tmp_path, *prompts, "--num-prompts", 3, "--num-warmups", 1, "--profile")
+        paths = [r["path"] for r in stub.requests if r["method"] == "POST"]
+    # Not the warm-up, and every measured request.
+    assert paths == ["/v1/completions", "/start_profile", *["/v1/completions"] * 3, "/stop_profile"]
+    assert "Profiler started" in done.stdout and "Profiler stopped" in done.stdout
+    with StubServer(Script()) as stub:
+        done = bench("--base-url", stub.url, *prompts, "--num-prompts", 1, "--profile")
+        assert done.returncode == 1 and "POST /start_profile: 404" in done.stderr
+        assert not stub.posts("/v1/completions")
+
+
 def test_a_server_that_is_not_there(prompts):
     done = bench("--port", 1, "--model", "m", *prompts, "--num-prompts", 2, "--disable-tqdm")
     assert done.returncode == 0  # the run was made; every request failed
@@ -166,7 +180,7 @@ def test_pooling_backends(tmp_path, prompts):
     (["--timeline-itl-thresholds", "25"], "--timeline-itl-thresholds"),
     (["--timeline-itl-thresholds", "a,50"], "--timeline-itl-thresholds"),
     (["--timeline-itl-thresholds", "1,2,3"], "--timeline-itl-thresholds"),
-    (["--profile"], "--profile"),
+    (["--no-stream"], "--no-stream"),
     (["--backend", "openai-audio"], "openai-audio"),
     (["--dataset-name", "hf"], "'hf'"),
     (["--backend", "openai-chat"], "--endpoint"),
