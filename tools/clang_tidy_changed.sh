@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 tidy=$(command -v clang-tidy-14 || command -v clang-tidy)
 base=${OCTAVO_TIDY_BASE:-HEAD~1}
 git rev-parse -q --verify "$base" >/dev/null || exit 0
-files=$(git diff --name-only --diff-filter=AM "$base" -- 'src/*.cc' | grep -vE '_(avx2|avx512|test)\.cc$' |
+files=$(git diff --name-only --diff-filter=AM "$base" -- 'src/*.cc' | grep -vE '_(avx2|avx2_vnni|avx512|avx512_core|avx512_bf16|test)\.cc$' |
   head -40)
 [ -n "$files" ] || { echo "no changed sources"; exit 0; }
 [ -f build/release/compile_commands.json ] || cmake --preset release >/dev/null
