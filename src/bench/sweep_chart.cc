@@ -7,6 +7,8 @@
 #include <cmath>
 #include <limits>
 
+#include "bench/svg.h"
+
 namespace octavo::bench {
 namespace {
 
@@ -14,29 +16,6 @@ namespace {
 constexpr auto kColours = std::to_array<std::string_view>(
     {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"});
 constexpr double kLeft = 80, kRight = 20, kTop = 36, kBottom = 52, kLegendLine = 18;
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += static_cast<unsigned char>(c) < 32 ? ' ' : c;
-    }
-  }
-  return out;
-}
 
 double scaled(double value, ChartScale scale) {
   switch (scale) {
@@ -131,7 +110,7 @@ class ChartDrawing {
   void text(double at_x, double at_y, std::string_view anchor, std::string_view words,
             std::string_view more = "") {
     out_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" {}>{}</text>\n", at_x,
-                        at_y, anchor, more, escaped(words));
+                        at_y, anchor, more, html_escape(words));
   }
 
   void draw_frame() {
@@ -173,7 +152,7 @@ class ChartDrawing {
       out_ += fmt::format(
           "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\" fill=\"{}\"><title>{}</title></circle>\n",
           x(point.x), y(point.y), colour,
-          escaped(fmt::format("{} ({:g}, {:g})", point.label, point.x, point.y)));
+          html_escape(fmt::format("{} ({:g}, {:g})", point.label, point.x, point.y)));
       const bool is_left = x_.at(point.x) < x_.pixels * 0.6;  // keeps it inside
       if (series.shows_labels) {
         text(x(point.x) + (is_left ? 6 : -6), y(point.y) - 6, is_left ? "start" : "end",
@@ -254,14 +233,14 @@ std::string chart_page(std::string_view title, const std::vector<std::string>& d
       "<style>body{{font-family:sans-serif}}table{{border-collapse:collapse}}td,th{{border:1px "
       "solid #ccc;padding:2px 6px;text-align:right}}svg{{max-width:100%;height:auto}}</style>"
       "</head><body>\n<h1>{0}</h1>\n",
-      escaped(title));
+      html_escape(title));
   for (const std::string& drawing : drawings) out += drawing;
   out += "<table>\n";
   for (size_t i = 0; i < table.size(); ++i) {
     const char* cell = i == 0 ? "th" : "td";
     out += "<tr>";
     for (const std::string& text : table[i])
-      out += fmt::format("<{0}>{1}</{0}>", cell, escaped(text));
+      out += fmt::format("<{0}>{1}</{0}>", cell, html_escape(text));
     out += "</tr>\n";
   }
   return out + "</table>\n</body></html>\n";
