@@ -26,30 +26,13 @@ constexpr auto kFlags = std::to_array<config::Option>({
     {"disable-detokenize", OptionKind::kSwitch, "", "", {}, 0, false},
 });
 constexpr auto kPercentiles = std::to_array<int>({10, 25, 50, 75, 90, 99});
+constexpr auto kCounts =
+    std::to_array<std::string_view>({"input-len", "output-len", "batch-size", "n", "num-iters"});
 
 /// One batch would find itself in the cache from its second iteration on.
 void turn_prefix_cache_off(config::Config& config) {
   auto& enabled = config.engine.cache.enable_prefix_caching;
   if (!enabled) enabled = false;
-}
-
-Status check(const config::CommandLine& line, const OfflineEngine& engine) {
-  constexpr int64_t kMost = 1 << 20;
-  for (const std::string_view name : {"input-len", "output-len", "batch-size", "n", "num-iters"}) {
-    const int64_t value = line.integer(name);
-    if (value < 1 || value > kMost) {
-      return Error{Code::kInvalidArgument, fmt::format("--{} must be 1 to {}", name, kMost)};
-    }
-  }
-  if (line.integer("num-iters-warmup") < 0) {
-    return Error{Code::kInvalidArgument, "--num-iters-warmup must not be negative"};
-  }
-  const int64_t tokens = line.integer("input-len") + line.integer("output-len");
-  if (tokens <= engine.max_model_len()) return {};
-  return Error{Code::kInvalidArgument,
-               fmt::format("--input-len and --output-len together are {} tokens, but "
-                           "max_model_len is {}",
-                           tokens, engine.max_model_len())};
 }
 
 /// One batch of random ids below 10,000, as the original draws them.
@@ -87,7 +70,7 @@ int run_latency(std::span<const std::string> args, const Host& host) {
   int exit_code = 0;
   auto command = open_offline("latency", kFlags, args, host, turn_prefix_cache_off, exit_code);
   if (!command) return exit_code;
-  if (const Status status = check(command->line, *command->engine); !status.ok()) {
+  if (const Status status = check_batch(command->line, *command->engine, kCounts); !status.ok()) {
     fmt::print(host.err, "octavo bench latency: error: {}\n", status.error().message);
     return 2;
   }

@@ -86,6 +86,27 @@ std::optional<OfflineCommand> open_offline(std::string_view name,
   return command;
 }
 
+Status check_batch(const config::CommandLine& line, const OfflineEngine& engine,
+                   std::span<const std::string_view> counts) {
+  constexpr int64_t kMost = 1 << 20;
+  for (const std::string_view name : counts) {
+    const int64_t value = line.integer(name);
+    if (value < 1 || value > kMost) {
+      return Error{Code::kInvalidArgument, fmt::format("--{} must be 1 to {}", name, kMost)};
+    }
+  }
+  const int64_t warmups = line.integer("num-iters-warmup");
+  if (warmups < 0 || warmups > kMost) {
+    return Error{Code::kInvalidArgument, fmt::format("--num-iters-warmup must be 0 to {}", kMost)};
+  }
+  const int64_t tokens = line.integer("input-len") + line.integer("output-len");
+  if (tokens <= engine.max_model_len()) return {};
+  return Error{Code::kInvalidArgument,
+               fmt::format("--input-len and --output-len together are {} tokens, but "
+                           "max_model_len is {}",
+                           tokens, engine.max_model_len())};
+}
+
 int write_json(const std::string& path, const std::string& json, const Host& host) {
   std::ofstream file(path, std::ios::trunc);
   file << json;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "bench/bench.h"
 #include "bench/offline.h"
@@ -30,6 +31,11 @@ std::optional<OfflineCommand> open_offline(std::string_view name,
                                            std::span<const config::Option> table,
                                            std::span<const std::string> args, const Host& host,
                                            void (*adjust)(config::Config&), int& exit_code);
+
+/// A batch that is run again and again: the options `counts` are from 1 to 2^20, num-iters-warmup
+/// from 0, and input-len and output-len together fit the model. kInvalidArgument names the option.
+Status check_batch(const config::CommandLine& line, const OfflineEngine& engine,
+                   std::span<const std::string_view> counts);
 
 /// `octavo bench latency`: the time of one batch, repeated.
 int run_latency(std::span<const std::string> args, const Host& host);

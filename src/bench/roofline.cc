@@ -24,31 +24,13 @@ constexpr auto kFlags = std::to_array<config::Option>({
     {"num-iters", OptionKind::kInt, "3", "Iterations."},
     {"output-json", OptionKind::kText, "", "File of the result."},
 });
+constexpr auto kCounts =
+    std::to_array<std::string_view>({"input-len", "output-len", "batch-size", "num-iters"});
 
 /// Steps are to be timed, and each iteration is to compute its prompt.
 void adjust(config::Config& config) {
   config.engine.profile = true;
   config.engine.cache.enable_prefix_caching = false;
-}
-
-Status check(const config::CommandLine& line, const OfflineEngine& engine) {
-  constexpr int64_t kMost = 1 << 20;
-  for (const std::string_view name : {"input-len", "output-len", "batch-size", "num-iters"}) {
-    const int64_t value = line.integer(name);
-    if (value < 1 || value > kMost) {
-      return Error{Code::kInvalidArgument, fmt::format("--{} must be 1 to {}", name, kMost)};
-    }
-  }
-  const int64_t warmups = line.integer("num-iters-warmup");
-  if (warmups < 0 || warmups > kMost) {
-    return Error{Code::kInvalidArgument, fmt::format("--num-iters-warmup must be 0 to {}", kMost)};
-  }
-  const int64_t tokens = line.integer("input-len") + line.integer("output-len");
-  if (tokens <= engine.max_model_len()) return {};
-  return Error{Code::kInvalidArgument,
-               fmt::format("--input-len and --output-len together are {} tokens, but "
-                           "max_model_len is {}",
-                           tokens, engine.max_model_len())};
 }
 
 Result<StepTimes> run_engine(OfflineCommand& command) {
@@ -222,7 +204,7 @@ int run_roofline(std::span<const std::string> args, const Host& host) {
     fmt::print(host.err, "octavo bench roofline: error: {}\n", message);
     return code;
   };
-  if (const Status status = check(command->line, *command->engine); !status.ok()) {
+  if (const Status status = check_batch(command->line, *command->engine, kCounts); !status.ok()) {
     return fail(2, status.error().message);
   }
   const auto machine = host.measure_machine(command->config);

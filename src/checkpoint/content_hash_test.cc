@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "checkpoint/test_files.h"
+
 namespace octavo::checkpoint {
 namespace {
 
@@ -13,15 +15,8 @@ using State = ContentHash::State;
 
 class ContentHashTest : public testing::Test {
  protected:
-  ContentHashTest() {
-    std::string name = (std::filesystem::temp_directory_path() / "octavo-hash-XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
-  }
-  ~ContentHashTest() override { std::filesystem::remove_all(folder_); }
-
   std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(folder_ / name, std::ios::binary) << text;
-    return (folder_ / name).string();
+    return folder_.write(name, text);
   }
   /// Asks until it is over, for ten seconds at most.
   static ContentHash::Answer wait(ContentHash& hash) {
@@ -33,7 +28,7 @@ class ContentHashTest : public testing::Test {
     }
     return answer;
   }
-  std::filesystem::path folder_;
+  TempDir folder_;
 };
 
 TEST_F(ContentHashTest, OfOneFileIsItsSha256) {
@@ -64,7 +59,7 @@ TEST_F(ContentHashTest, FilesThatAreGoneAndNoFiles) {
   ContentHash gone({path});
   std::filesystem::remove(path);
   EXPECT_EQ(wait(gone).state, State::kFailed);
-  ContentHash never({(folder_ / "none").string()});
+  ContentHash never({folder_.path() + "/none"});
   EXPECT_EQ(wait(never).state, State::kFailed);
   ContentHash none({});
   EXPECT_EQ(none.ask().state, State::kNone);
