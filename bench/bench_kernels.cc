@@ -288,7 +288,8 @@ int run(int argc, char** argv) {
   for (const WeightFormat format :
        {WeightFormat::kQ4_1, WeightFormat::kQ4_0, WeightFormat::kQ8_0, WeightFormat::kQ5_0,
         WeightFormat::kQ5_1, WeightFormat::kQ4_K, WeightFormat::kQ5_K, WeightFormat::kQ6_K,
-        WeightFormat::kBF16, WeightFormat::kF16, WeightFormat::kF32}) {
+        WeightFormat::kI4G128, WeightFormat::kI8G128, WeightFormat::kF8G128, WeightFormat::kBF16,
+        WeightFormat::kF16, WeightFormat::kF32}) {
     if (!wanted(name_of(format))) continue;
     bench_linear(bench, format, Arithmetic::kNative);
     if (wanted("shapes")) bench_shapes(bench, format);

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "kernels/linear/linear_params.h"
-#include "kernels/simd/fp8_forms.h"
 #include "kernels/simd/math.h"
 
 // The formats beyond one nibble and one scale, as traits for the tiles of block_impl.h. Layouts are
@@ -13,6 +12,9 @@
 //                     kHasFullBytes says so
 //   scales<S, G>      the two vectors of f32 that block G is multiplied with; their meaning is
 //   kScales
+// Where kBlocks is kBlocksOfCall, the call's group_blocks says how many blocks of kBlock bytes
+// follow kHead bytes, and all are read alike: the pointer that scales and weights get is kBlock
+// further on at each.
 
 namespace octavo::kernels {
 namespace {
@@ -22,6 +24,8 @@ enum class BlockScales {
   kMin,     // value = a * w + b
   kHalves,  // value = a * (w - kZeroPoint) in the first 16 columns, b * ... in the others
 };
+
+inline constexpr int kBlocksOfCall = 0;
 
 template <int N>
 struct Constant {
@@ -179,13 +183,12 @@ struct Q6_K {
   }
 };
 
-/// Groups of kGroup columns with an integer zero point: d * (q - z), q of 4 or 8 bits.
-template <bool kEight, int kGroup>
+/// Groups of columns with an integer zero point: d * (q - z), q of 4 or 8 bits.
+template <bool kEight>
 struct Affine {
-  static constexpr int kBlocks = kGroup / kQuantBlock;
+  static constexpr int kBlocks = kBlocksOfCall;
   static constexpr size_t kHead = 64 + 32;
   static constexpr size_t kBlock = kEight ? 512 : 256;
-  static constexpr size_t kBytes = kHead + kBlocks * kBlock;
   static constexpr BlockScales kScales = BlockScales::kMin;
   static constexpr int kZeroPoint = 0;
 
@@ -208,7 +211,7 @@ struct Affine {
   template <class S, int G, int L>
   static __attribute__((always_inline)) inline typename S::I weights(const std::byte* p,
                                                                      const Header<S>&) {
-    const std::byte* const block = p + kHead + kBlock * G;
+    const std::byte* const block = p + kHead;
     if constexpr (kEight) return S::iload(block + 64 * L);
     const typename S::I packed = S::iload(block + 64 * (L % 4));
     return S::iand(shift < S, L < 4 ? 0 : -4 > (packed), S::iset1(0x0f0f0f0f));
@@ -218,30 +221,8 @@ struct Affine {
 /// Whether a format's weights use all eight bits.
 template <class Q>
 inline constexpr bool kHasFullBytes = false;
-template <bool kEight, int kGroup>
-inline constexpr bool kHasFullBytes<Affine<kEight, kGroup>> = kEight;
-
-/// Groups of kGroup e4m3 codes with one scale, for f32_tile: every code widens exactly, d * q is
-/// rounded once.
-template <int kGroup>
-struct WeightF8 {
-  static constexpr int kStep = kGroup;
-  static constexpr size_t kStepBytes = 64 + kGroup * 16;
-  template <class S, class Use>
-  static __attribute__((always_inline)) inline void widen(const std::byte* p, Use use) {
-    using F = typename S::F;
-    using I = typename S::I;
-    const F d = S::load(reinterpret_cast<const float*>(p));
-    p += 64;
-    for (int k = 0; k < kGroup; k += 2, p += 32) {
-      alignas(64) std::byte pairs[64];
-      S::template widen_bytes<E4M3>(pairs, p);
-      const I pair = S::iload(pairs);
-      use(k, S::mul(d, S::as_f(S::template sll<16>(pair))));
-      use(k + 1, S::mul(d, S::as_f(S::iand(pair, S::iset1(static_cast<int32_t>(0xffff0000u))))));
-    }
-  }
-};
+template <>
+inline constexpr bool kHasFullBytes<Affine<true>> = true;
 
 }  // namespace
 }  // namespace octavo::kernels

@@ -3,11 +3,12 @@
 #include "kernels/linear/block_formats.h"
 #include "kernels/linear/linear_impl.h"
 
-// Products with the formats of block_formats.h. Few rows: every tile unpacks in registers (a
-// version that stored scales to L1 and reloaded them halved the bandwidth of one row). Many rows: a
-// group of panels is unpacked once per kChunkBlocks blocks into bytes and f32 scales on the stack,
-// and the sums of up to kChunkRows rows pass through memory from chunk to chunk. Both ways run
-// `add_block` on the same numbers in the same order: the same bits (promise P1).
+// Products with the formats of block_formats.h. Few rows: every tile unpacks in registers, where
+// the class has enough of them (a version that stored scales to L1 and reloaded them halved the
+// bandwidth of one row). Many rows: a group of panels is unpacked once per kChunkBlocks blocks into
+// bytes and f32 scales on the stack, and the sums of up to kChunkRows rows pass through memory from
+// chunk to chunk. Both ways run `add_block` on the same numbers in the same order: the same bits
+// (promise P1).
 
 namespace octavo::kernels {
 namespace {
@@ -109,6 +110,30 @@ __attribute__((always_inline)) inline void add_block(typename S::F (&sum)[MR][NR
   }
 }
 
+/// body(at, headers, Constant<g>) for each of `num_blocks` blocks (whole super-blocks) of NR panels
+/// from `p` on: block g of the super-block at `at`, or where the call gives the number of blocks,
+/// block 0 seen from there.
+template <class S, class Q, int NR, class Body>
+__attribute__((always_inline)) inline void for_each_block(const std::byte* p,
+                                                          const LinearCall& call,
+                                                          int64_t num_blocks, Body body) {
+  constexpr bool kByCall = Q::kBlocks == kBlocksOfCall;
+  const int64_t step = kByCall ? call.group_blocks : Q::kBlocks;
+  for (; num_blocks > 0; num_blocks -= step) {
+    typename Q::template Header<S> header[NR];
+#pragma GCC unroll 8
+    for (int n = 0; n < NR; ++n) header[n] = Q::template header<S>(p + n * call.panel_bytes);
+    if constexpr (kByCall) {
+      for (int64_t g = 0; g < step; ++g, p += Q::kBlock) body(p, header, Constant<0>{});
+      p += Q::kHead;
+    } else {
+      for_each_constant<Q::kBlocks>([&](auto g)
+                                        __attribute__((always_inline)) { body(p, header, g); });
+      p += Q::kBytes;
+    }
+  }
+}
+
 /// One tile of few rows, straight from the packed weights. Fetches `lines` cache lines of the next
 /// panels at each block.
 template <class S, class Q, int MR, int NR>
@@ -125,26 +150,23 @@ void block_tile(const LinearCall& call, int64_t row, int64_t panel, Prefetch pre
   const auto* x =
       reinterpret_cast<const Record*>(call.x + static_cast<size_t>(row) * call.x_row_bytes);
   const size_t x_stride = call.x_row_bytes / sizeof(Record);
-  const int64_t num_super_blocks = call.num_cols / (kQuantBlock * Q::kBlocks);
-  for (int64_t i = 0; i < num_super_blocks; ++i, p += Q::kBytes) {
-    typename Q::template Header<S> header[NR];
+  for_each_block<S, Q, NR>(
+      p, call, call.num_cols / kQuantBlock,
+      [&](const std::byte* at, const typename Q::template Header<S>* header,
+          auto g) __attribute__((always_inline)) {
+        fetch_lines<S>(prefetch);
+        F a[NR], b[NR];
 #pragma GCC unroll 8
-    for (int n = 0; n < NR; ++n) header[n] = Q::template header<S>(p + n * call.panel_bytes);
-    for_each_constant<Q::kBlocks>([&](auto g) __attribute__((always_inline)) {
-      fetch_lines<S>(prefetch);
-      F a[NR], b[NR];
-#pragma GCC unroll 8
-      for (int n = 0; n < NR; ++n) {
-        b[n] = S::zero();
-        Q::template scales<S, g.value>(p + n * call.panel_bytes, header[n], a[n], b[n]);
-      }
-      add_block<S, Q, MR, NR>(
-          sum, x, x_stride, a, b, [&](auto l, int n) __attribute__((always_inline)) {
-            return Q::template weights<S, g.value, l.value>(p + n * call.panel_bytes, header[n]);
-          });
-      ++x;
-    });
-  }
+        for (int n = 0; n < NR; ++n) {
+          b[n] = S::zero();
+          Q::template scales<S, g.value>(at + n * call.panel_bytes, header[n], a[n], b[n]);
+        }
+        add_block<S, Q, MR, NR>(
+            sum, x, x_stride, a, b, [&](auto l, int n) __attribute__((always_inline)) {
+              return Q::template weights<S, g.value, l.value>(at + n * call.panel_bytes, header[n]);
+            });
+        ++x;
+      });
 #pragma GCC unroll 8
   for (int m = 0; m < MR; ++m) {
 #pragma GCC unroll 8
@@ -154,21 +176,21 @@ void block_tile(const LinearCall& call, int64_t row, int64_t panel, Prefetch pre
 
 /// `count` blocks of one panel, a whole number of super-blocks.
 template <class S, class Q>
-void unpack_blocks(UnpackedBlock* out, const std::byte* p, int64_t count) {
+void unpack_blocks(UnpackedBlock* out, const std::byte* p, const LinearCall& call, int64_t count) {
   using F = typename S::F;
-  for (int64_t i = 0; i < count; i += Q::kBlocks, p += Q::kBytes) {
-    const auto header = Q::template header<S>(p);
-    for_each_constant<Q::kBlocks>([&](auto g) __attribute__((always_inline)) {
-      F a, b = S::zero();
-      Q::template scales<S, g.value>(p, header, a, b);
-      S::store(out->a, a);
-      S::store(out->b, b);
-      for_each_constant<8>([&](auto l) __attribute__((always_inline)) {
-        S::istore(out->weights[l.value], Q::template weights<S, g.value, l.value>(p, header));
+  for_each_block<S, Q, 1>(
+      p, call, count,
+      [&](const std::byte* at, const typename Q::template Header<S>* header,
+          auto g) __attribute__((always_inline)) {
+        F a, b = S::zero();
+        Q::template scales<S, g.value>(at, *header, a, b);
+        S::store(out->a, a);
+        S::store(out->b, b);
+        for_each_constant<8>([&](auto l) __attribute__((always_inline)) {
+          S::istore(out->weights[l.value], Q::template weights<S, g.value, l.value>(at, *header));
+        });
+        ++out;
       });
-      ++out;
-    });
-  }
 }
 
 /// Where a group of panels stands: unpacked blocks of a chunk and running sums.
@@ -241,22 +263,22 @@ void run_chunks(const LinearCall& call, int64_t row, int64_t num_rows, int64_t p
   const std::byte* const rows = call.x + static_cast<size_t>(row) * call.x_row_bytes;
   const int64_t num_blocks = call.num_cols / kQuantBlock;
   const int64_t num_tiles = (num_rows + kRows - 1) / kRows;
-  constexpr size_t kBlockBytes = Q::kBytes / Q::kBlocks;
+  const size_t block_bytes = call.panel_bytes / static_cast<size_t>(num_blocks);
   for (int64_t begin = 0; begin < num_blocks; begin += kChunkBlocks) {
     const int64_t left = num_blocks - begin;
     const int64_t count = left < kChunkBlocks ? left : kChunkBlocks;
     // The next chunk of these panels, or the first of the next ones.
     const std::byte* const ahead = left > count
-                                       ? weight + static_cast<size_t>(begin + count) * kBlockBytes
+                                       ? weight + static_cast<size_t>(begin + count) * block_bytes
                                        : weight + NR * call.panel_bytes;
     const bool fetches =
         num_tiles <= kMaxPrefetchTiles && (left > count || panel + 2 * NR <= panel_end);
-    const int64_t lines = static_cast<int64_t>(kBlockBytes) * kChunkBlocks / 64;
+    const int64_t lines = static_cast<int64_t>(block_bytes) * kChunkBlocks / 64;
     Prefetch prefetch[NR];
     for (int n = 0; n < NR; ++n) {
       unpack_blocks<S, Q>(chunk.blocks[n],
-                          weight + n * call.panel_bytes + static_cast<size_t>(begin) * kBlockBytes,
-                          count);
+                          weight + n * call.panel_bytes + static_cast<size_t>(begin) * block_bytes,
+                          call, count);
       const int64_t steps = num_tiles * count;
       prefetch[n].at = ahead + n * call.panel_bytes;
       prefetch[n].lines = fetches ? static_cast<int>((lines + steps - 1) / steps) : 0;
@@ -288,22 +310,28 @@ void block_tile_of(int height, const LinearCall& call, int64_t row, int64_t pane
   block_tile<S, Q, MR, 1>(call, row, panel, prefetch);
 }
 
+/// All products of the few rows of one tile.
+template <class S, class Q>
+void run_block_tiles(const LinearCall& call, const LinearRange& range) {
+  const int64_t num_blocks = call.num_cols / kQuantBlock;
+  const int64_t lines = static_cast<int64_t>(call.panel_bytes) / 64;
+  const int per_block = static_cast<int>((lines + num_blocks - 1) / num_blocks);
+  for (int64_t panel = range.panel_begin; panel < range.panel_end; ++panel) {
+    const bool is_last = panel + 1 == range.panel_end;
+    const std::byte* next = call.weight + static_cast<size_t>(panel + 1) * call.panel_bytes;
+    block_tile_of<S, Q, BlockTile<S, Q>::kRows>(static_cast<int>(range.row_end - range.row_begin),
+                                                call, range.row_begin, panel,
+                                                {next, is_last ? 0 : per_block});
+  }
+}
+
 template <class S, class Q>
 void run_blocks(const LinearCall& call, const LinearRange& range) {
   constexpr int kPanels = BlockTile<S, Q>::kPanels;
-  constexpr int kRows = BlockTile<S, Q>::kRows;
-  const int64_t num_rows = range.row_end - range.row_begin;
-  if (num_rows <= kRows) {
-    const int64_t num_blocks = call.num_cols / kQuantBlock;
-    const int64_t lines = static_cast<int64_t>(call.panel_bytes) / 64;
-    const int per_block = static_cast<int>((lines + num_blocks - 1) / num_blocks);
-    for (int64_t panel = range.panel_begin; panel < range.panel_end; ++panel) {
-      const bool is_last = panel + 1 == range.panel_end;
-      const std::byte* next = call.weight + static_cast<size_t>(panel + 1) * call.panel_bytes;
-      block_tile_of<S, Q, kRows>(static_cast<int>(num_rows), call, range.row_begin, panel,
-                                 {next, is_last ? 0 : per_block});
+  if constexpr (S::kTilesUnpack) {
+    if (range.row_end - range.row_begin <= BlockTile<S, Q>::kRows) {
+      return run_block_tiles<S, Q>(call, range);
     }
-    return;
   }
   for (int64_t row = range.row_begin; row < range.row_end; row += kChunkRows) {
     const int64_t left = range.row_end - row;
@@ -317,41 +345,6 @@ void run_blocks(const LinearCall& call, const LinearRange& range) {
     }
   }
 }
-
-/// f32 arithmetic: the values of GGUF's own dequantisation, d * scale * q exact, the minimum added
-/// with one rounding.
-template <class Q>
-struct WeightBlocks {
-  static constexpr int kStep = kQuantBlock * Q::kBlocks;
-  static constexpr size_t kStepBytes = Q::kBytes;
-  template <class S, class Use>
-  static __attribute__((always_inline)) inline void widen(const std::byte* p, Use use) {
-    using F = typename S::F;
-    using I = typename S::I;
-    // Through memory, so that `use` is expanded four times and not kStep times.
-    UnpackedBlock blocks[Q::kBlocks];
-    unpack_blocks<S, Q>(blocks, p, Q::kBlocks);
-    const I mask = S::iset1(255);
-    const F zero_point = S::set1(static_cast<float>(Q::kZeroPoint));
-    for (int g = 0; g < Q::kBlocks; ++g) {
-      const F a = S::load(blocks[g].a);
-      const F b = S::load(blocks[g].b);
-      for (int l = 0; l < 8; ++l) {
-        const I w = S::iload(blocks[g].weights[l]);
-        const F scale = Q::kScales == BlockScales::kHalves && l >= 4 ? b : a;
-        for_each_constant<4>([&](auto j) __attribute__((always_inline)) {
-          const F q = S::to_f(S::iand(S::template srl<8 * j.value>(w), mask));
-          const int k = kQuantBlock * g + 4 * l + j.value;
-          if constexpr (Q::kScales == BlockScales::kMin) {
-            use(k, S::add(S::mul(q, scale), b));
-          } else {
-            use(k, S::mul(S::sub(q, zero_point), scale));
-          }
-        });
-      }
-    }
-  }
-};
 
 /// What quantise_row asks of a format.
 template <class Q>

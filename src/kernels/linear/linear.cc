@@ -133,6 +133,7 @@ LinearCall call_of(const PackedMatrix& weight, int64_t first_row, int64_t num_ro
   call.weight = weight.data() + static_cast<size_t>(first_row / kPanelRows) * call.panel_bytes;
   call.num_rows = num_rows;
   call.num_cols = weight.num_cols();
+  call.group_blocks = std::max<int64_t>(block_elements(weight.format()) / kQuantBlock, 1);
   return call;
 }
 

@@ -321,7 +321,8 @@ void round_row_f16(std::byte* out, const float* x, int64_t num_cols) {
   }
 }
 
-// ---- f32 arithmetic on every format ----
+// ---- f32 arithmetic: formats that widen in an instruction or two (the others: widened_impl.h)
+// ----
 
 /// Widens kStep elements along K of one panel; `use(j, w)` gets the 16 weights of element j.
 struct WeightF32 {
@@ -350,52 +351,6 @@ struct WeightBF16 {
     use(1, S::as_f(S::iand(w, S::iset1(static_cast<int32_t>(0xffff0000u)))));
   }
 };
-/// d * (q - zero point) is exact in f32; with a minimum, d * q is and the sum is rounded once: the
-/// values of GGUF's own dequantisation.
-template <class Q>
-struct WeightQ {
-  static constexpr int kStep = 32;
-  static constexpr size_t kStepBytes = Q::kBlockBytes;
-  template <class S, class Use>
-  static __attribute__((always_inline)) inline void widen(const std::byte* p, Use use) {
-    using F = typename S::F;
-    using I = typename S::I;
-    const F d = S::load_f16(p);
-    F offset;
-    if constexpr (Q::kHasMin) {
-      offset = S::load_f16(p + 32);
-    } else {
-      offset = S::mul(d, S::set1(-static_cast<float>(Q::kZeroPoint)));
-    }
-    p += Q::kHasMin ? 64 : 32;
-    const auto one = [&](int k, I q) __attribute__((always_inline)) {
-      use(k, S::add(S::mul(S::to_f(q), d), offset));
-    };
-    const I mask = S::iset1(Q::kNibbles ? 15 : 255);
-    if constexpr (Q::kNibbles) {
-      for (int l = 0; l < 4; ++l, p += 64) {
-        const I w = S::iload(p);
-        one(4 * l + 0, S::iand(w, mask));
-        one(4 * l + 1, S::iand(S::template srl<8>(w), mask));
-        one(4 * l + 2, S::iand(S::template srl<16>(w), mask));
-        one(4 * l + 3, S::iand(S::template srl<24>(w), mask));
-        one(4 * l + 16, S::iand(S::template srl<4>(w), mask));
-        one(4 * l + 17, S::iand(S::template srl<12>(w), mask));
-        one(4 * l + 18, S::iand(S::template srl<20>(w), mask));
-        one(4 * l + 19, S::template srl<28>(w));
-      }
-    } else {
-      for (int l = 0; l < 8; ++l, p += 64) {
-        const I w = S::iload(p);
-        one(4 * l + 0, S::iand(w, mask));
-        one(4 * l + 1, S::iand(S::template srl<8>(w), mask));
-        one(4 * l + 2, S::iand(S::template srl<16>(w), mask));
-        one(4 * l + 3, S::template srl<24>(w));
-      }
-    }
-  }
-};
-
 template <class S, class W, int MR, int NR>
 void f32_tile(const LinearCall& call, const std::byte* weight, int64_t row, int64_t panel,
               Prefetch) {
@@ -566,7 +521,7 @@ void run_unpacking(const LinearCall& call, const LinearRange& range) {
   }
 }
 
-/// The formats of linear_impl.h; with S::kBytesOnly products of bytes alone, the rest is nullptr.
+/// What this file computes; with S::kBytesOnly products of bytes alone, the rest is nullptr.
 template <class S>
 constexpr LinearKernels linear_kernels() {
   LinearKernels kernels{};
@@ -578,9 +533,6 @@ constexpr LinearKernels linear_kernels() {
     kernels.native[1] = kernels.f32[1] = run_tiles<F32Tiles<S, WeightF16>>;
     kernels.native[2] = run_tiles<Bf16Tiles<S>>;
     kernels.f32[2] = run_tiles<F32Tiles<S, WeightBF16>>;
-    kernels.f32[3] = run_tiles<F32Tiles<S, WeightQ<Q8_0>>>;
-    kernels.f32[4] = run_tiles<F32Tiles<S, WeightQ<Q4_0>>>;
-    kernels.f32[5] = run_tiles<F32Tiles<S, WeightQ<Q4_1>>>;
     kernels.prepare[1] = round_row_f16<S>;
     kernels.prepare[2] = round_row_bf16<S>;
     kernels.prepare[3] = quantise_row<S, Q8_0>;

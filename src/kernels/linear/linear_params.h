@@ -28,6 +28,7 @@ struct LinearCall {
   size_t panel_bytes = 0;
   int64_t num_rows = 0;  // of the weight: columns of out
   int64_t num_cols = 0;
+  int64_t group_blocks = 1;      // of I4G, I8G, F8G: columns of a group / 32
   const std::byte* x = nullptr;  // as `prepare` left it, or the caller's f32
   size_t x_row_bytes = 0;
   float* out = nullptr;
@@ -83,6 +84,7 @@ inline constexpr size_t kUnpackedBlockBytes = 128 + 512;
 inline constexpr int kUnpackPanels = 2;
 /// Index order of the arrays below: WeightFormat's.
 inline constexpr int kNumWeightFormats = 20;
+inline constexpr int kGroupSizes = 3;  // 32, 64, 128
 enum : int {
   kIndexBF16 = 2,
   kIndexQ5_0 = 6,
@@ -91,8 +93,8 @@ enum : int {
   kIndexQ5_K,
   kIndexQ6_K,
   kIndexI4G32,  // and G64, G128
-  kIndexI8G32 = kIndexI4G32 + 3,
-  kIndexF8G32 = kIndexI8G32 + 3,
+  kIndexI8G32 = kIndexI4G32 + kGroupSizes,
+  kIndexF8G32 = kIndexI8G32 + kGroupSizes,
 };
 
 /// All kernels of one ISA. The rows of VNNI and of the bf16 dot hold only what differs from the row

@@ -27,6 +27,7 @@ struct SimdAvx2 {
   static constexpr int kAttentionRows = 4, kAttentionPages = 1, kAttentionDims = 1;
   static constexpr bool kBf16Dot = false;  // is there an instruction for pairs of bf16?
   /// Does this class differ from a lower one in products of bytes only?
+  static constexpr bool kTilesUnpack = true;
   static constexpr bool kBytesOnly = false;
 
   OCTAVO_SIMD F zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }

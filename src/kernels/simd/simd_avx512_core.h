@@ -31,6 +31,7 @@ struct SimdAvx512Core {
   // Sapphire Rapids takes two cycles for a vdpbf16ps and one for two FMAs: 87 against 175 GFLOP/s.
   static constexpr bool kBf16Dot = false;
   /// Does this class differ from a lower one in products of bytes only?
+  static constexpr bool kTilesUnpack = true;
   static constexpr bool kBytesOnly = false;
 
   OCTAVO_SIMD __mmask16 first_lanes(int n) {
