@@ -135,9 +135,11 @@ __attribute__((always_inline)) inline void for_each_block(const std::byte* p,
 }
 
 /// One tile of few rows, straight from the packed weights. Fetches `lines` cache lines of the next
-/// panels at each block.
+/// panels at each block. (Neither this nor chunk_tile is inlined: the gate on their loops looks
+/// them up by name.)
 template <class S, class Q, int MR, int NR>
-void block_tile(const LinearCall& call, int64_t row, int64_t panel, Prefetch prefetch) {
+__attribute__((noinline)) void block_tile(const LinearCall& call, int64_t row, int64_t panel,
+                                          Prefetch prefetch) {
   using F = typename S::F;
   using Record = typename RecordOf<Q>::Type;
   F sum[MR][NR];
@@ -200,8 +202,7 @@ struct Chunk {
   float sums[kChunkRows][NR][16];
 };
 
-/// Adds `count` unpacked blocks to the sums of MR rows. (Not inlined: the gate on its loop looks it
-/// up by name.)
+/// Adds `count` unpacked blocks to the sums of MR rows.
 template <class S, class Q, int MR, int NR>
 __attribute__((noinline)) void chunk_tile(float (*sums)[NR][16],
                                           const UnpackedBlock (*blocks)[kChunkBlocks],
