@@ -143,6 +143,7 @@ def test_perplexity_of_smollm2_through_prompt_logprobs(hf_model, dtype, relative
     assert abs(perplexity / expected["perplexity"] - 1) <= relative
 
 
+@pytest.mark.slow
 def test_what_packing_at_load_costs_in_perplexity(hf_model):
     """Bounds against a change for the worse: measured were -0.04 % for int8, +0.2 % for q4 (the
     weights had been Q4_1 once) and +0.3 % for fp8 (docs/performance.md)."""
@@ -154,6 +155,7 @@ def test_what_packing_at_load_costs_in_perplexity(hf_model):
         assert perplexity / wide - 1 <= bound
 
 
+@pytest.mark.slow
 def test_what_one_byte_keys_and_values_cost_in_perplexity(hf_model):
     """Bounds against a change for the worse, not goals: measured were +2.0 % for E4M3 and +5.9 % for
     E5M2 (docs/performance.md says where they come from)."""

@@ -128,6 +128,15 @@ TEST_P(Linear, TakesAnyNumberOfColumnsInTheFloatFormats) {
 }
 
 /// Promise P1: a row alone, in any batch, with any number of threads, has the same bits.
+/// Every height of every tile, both sides of where panels are unpacked first, more rows than a
+/// chunk or a task has; the portable row's tiles are two rows high.
+std::vector<int64_t> batch_sizes(bool generic) {
+  if (generic) return {2, 3, 4, 5, 31, 33, 129, 300};
+  std::vector<int64_t> sizes = {63, 64, 65, 100, 129, 300};
+  for (int64_t tokens = 2; tokens <= 49; ++tokens) sizes.push_back(tokens);
+  return sizes;
+}
+
 TEST_P(Linear, RowsDoNotDependOnTheBatchOrTheThreads) {
   constexpr int64_t kMaxTokens = 300;
   for (const WeightFormat format : kAllFormats) {
@@ -150,11 +159,9 @@ TEST_P(Linear, RowsDoNotDependOnTheBatchOrTheThreads) {
                &x[static_cast<size_t>(m * cols)], cols, 1, matrix.packed, nullptr,
                Epilogue::kStore);
       }
-      std::vector<int64_t> batches = {100, 129, 300};
-      for (int64_t tokens = 2; tokens <= 65; ++tokens) batches.push_back(tokens);
-      for (const int64_t tokens : batches) {
+      for (const int64_t tokens : batch_sizes(is_generic())) {
         for (Machine* machine : {&one, &two, &five}) {
-          if (machine == &five && tokens % 7 != 0) continue;
+          if (machine != &one && tokens % 3 != 0) continue;
           std::vector<float> out(static_cast<size_t>(tokens * rows));
           linear(machine->context(), out.data(), rows, x.data(), cols, tokens, matrix.packed,
                  nullptr, Epilogue::kStore);

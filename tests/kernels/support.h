@@ -120,6 +120,9 @@ class WithVariant : public testing::TestWithParam<VariantCase> {
     set_fast_bf16_dot_for_test(default_bf16_dot_);
   }
 
+  /// Ten times slower than the others: its tests take smaller sizes, no fewer kinds of them.
+  static bool is_generic() { return GetParam().isa == Isa::kGeneric; }
+
  private:
   bool default_bf16_dot_;
 };
