@@ -19,18 +19,17 @@ import bounds
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # object file, tile, its arithmetic
 TILES = [
-    ("linear_avx512", "int8_tile<SimdAvx512, Q4_0, 1, 1>", "vpdpbusd"),
-    ("linear_avx512", "int8_tile<SimdAvx512, Q4_1, 1, 1>", "vpdpbusd"),
-    ("linear_avx512", "int8_tile<SimdAvx512, Q8_0, 1, 1>", "vpdpbusd"),
-    ("linear_avx512", "int8_tile<SimdAvx512, Q8_0, 5, 2>", "vpdpbusd"),
-    ("linear_avx512", "int8_tile<SimdAvx512, Unpacked<Q4_0>, 5, 2>", "vpdpbusd"),
-    ("linear_avx512", "int8_tile<SimdAvx512, Unpacked<Q4_1>, 5, 2>", "vpdpbusd"),
+    ("linear_avx512", "block_tile<SimdAvx512, Q4<false>, 1, 1>", "vpdpbusd"),
+    ("linear_avx512", "block_tile<SimdAvx512, Q4<true>, 1, 1>", "vpdpbusd"),
+    ("linear_avx512", "block_tile<SimdAvx512, Q4<true>, 5, 2>", "vpdpbusd"),
+    ("linear_avx512", "block_tile<SimdAvx512, Q8_0, 1, 1>", "vpdpbusd"),
+    ("linear_avx512", "block_tile<SimdAvx512, Q8_0, 5, 2>", "vpdpbusd"),
     ("linear_avx512", "block_tile<SimdAvx512, Q45K<false>, 1, 1>", "vpdpbusd"),
     ("linear_avx512", "block_tile<SimdAvx512, Q45K<false>, 5, 1>", "vpdpbusd"),
-    ("linear_avx512", "chunk_tile<SimdAvx512, Q5<false>, 1, 1>", "vpdpbusd"),
-    ("linear_avx512", "chunk_tile<SimdAvx512, Q5<false>, 5, 2>", "vpdpbusd"),
-    ("linear_avx512", "chunk_tile<SimdAvx512, Q6_K, 1, 1>", "vpdpbusd"),
-    ("linear_avx512", "chunk_tile<SimdAvx512, Q6_K, 4, 2>", "vpdpbusd"),
+    # kinds of blocks: has a minimum, scales of half a block, full bytes
+    ("linear_avx512", "unpacked_tile<SimdAvx512, BlockKind<false, false, false>, 5, 2>", "vpdpbusd"),
+    ("linear_avx512", "unpacked_tile<SimdAvx512, BlockKind<true, false, false>, 5, 2>", "vpdpbusd"),
+    ("linear_avx512", "unpacked_tile<SimdAvx512, BlockKind<false, true, false>, 4, 2>", "vpdpbusd"),
     ("linear_avx512_bf16", "bf16_tile<SimdAvx512Bf16, 1, 4>", "vdpbf16ps"),
     ("linear_avx512_bf16", "bf16_tile<SimdAvx512Bf16, 8, 3>", "vdpbf16ps"),
     ("linear_avx512_core", "bf16_tile<SimdAvx512Core, 1, 4>", "vfmadd"),

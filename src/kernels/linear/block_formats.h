@@ -3,8 +3,8 @@
 #include "kernels/linear/linear_params.h"
 #include "kernels/simd/math.h"
 
-// The formats beyond one nibble and one scale, as traits for the tiles of block_impl.h. Layouts are
-// in linear_params.h; source of GGUF's: ggml-common.h and the dequantisation of ggml-quants.c.
+// The formats of quantised blocks, as traits for the tiles of block_impl.h. Layouts are in
+// linear_params.h; source of GGUF's: ggml-common.h and the dequantisation of ggml-quants.c.
 //
 // A trait describes a super-block of kBlocks blocks of 32 columns by 16 rows:
 //   Header            what is read of a super-block once
@@ -26,6 +26,13 @@ enum class BlockScales {
 };
 
 inline constexpr int kBlocksOfCall = 0;
+
+/// From how many rows on panels are unpacked before they are multiplied.
+enum class Unpacking {
+  kNever,        // bytes as they are
+  kManyRows,     // kUnpackRows: nibbles cost two instructions
+  kBeyondATile,  // more rows than a tile has; where S::kTilesUnpack is false, always
+};
 
 template <int N>
 struct Constant {
@@ -62,6 +69,71 @@ __attribute__((always_inline)) inline typename S::F signed_byte(typename S::I x)
   return S::to_f(S::template sra<24>(shift<S, 24 - 8 * G>(x)));
 }
 
+/// Words of 4-bit weights: [4][16][4] bytes, elements 4l.. low and 16 + 4l.. high nibbles.
+template <class S, int L>
+__attribute__((always_inline)) inline typename S::I nibbles_of(const std::byte* words) {
+  const typename S::I packed = S::iload(words + 64 * (L % 4));
+  return S::iand(shift < S, L < 4 ? 0 : -4 > (packed), S::iset1(0x0f0f0f0f));
+}
+
+struct NoHeader {};
+
+/// Q4_0 and Q4_1.
+template <bool kMin>
+struct Q4 {
+  static constexpr int kBlocks = 1;
+  static constexpr size_t kHead = kMin ? 64 : 32;
+  static constexpr size_t kBytes = kHead + 256;
+  static constexpr BlockScales kScales = kMin ? BlockScales::kMin : BlockScales::kOne;
+  static constexpr Unpacking kUnpacking = Unpacking::kManyRows;
+  static constexpr bool kFullBytes = false;
+  static constexpr int kZeroPoint = kMin ? 0 : 8;
+
+  template <class S>
+  using Header = NoHeader;
+  template <class S>
+  static __attribute__((always_inline)) inline NoHeader header(const std::byte*) {
+    return {};
+  }
+  template <class S, int G>
+  static __attribute__((always_inline)) inline void scales(const std::byte* p, NoHeader,
+                                                           typename S::F& a, typename S::F& b) {
+    a = S::load_f16(p);
+    if constexpr (kMin) b = S::load_f16(p + 32);
+  }
+  template <class S, int G, int L>
+  static __attribute__((always_inline)) inline typename S::I weights(const std::byte* p, NoHeader) {
+    return nibbles_of<S, L>(p + kHead);
+  }
+};
+using Q4_0 = Q4<false>;
+using Q4_1 = Q4<true>;
+
+struct Q8_0 {
+  static constexpr int kBlocks = 1;
+  static constexpr size_t kBytes = 32 + 512;
+  static constexpr BlockScales kScales = BlockScales::kOne;
+  static constexpr Unpacking kUnpacking = Unpacking::kNever;
+  static constexpr bool kFullBytes = true;
+  static constexpr int kZeroPoint = 128;
+
+  template <class S>
+  using Header = NoHeader;
+  template <class S>
+  static __attribute__((always_inline)) inline NoHeader header(const std::byte*) {
+    return {};
+  }
+  template <class S, int G>
+  static __attribute__((always_inline)) inline void scales(const std::byte* p, NoHeader,
+                                                           typename S::F& a, typename S::F&) {
+    a = S::load_f16(p);
+  }
+  template <class S, int G, int L>
+  static __attribute__((always_inline)) inline typename S::I weights(const std::byte* p, NoHeader) {
+    return S::iload(p + 32 + 64 * L);
+  }
+};
+
 /// Q5_0 and Q5_1: nibbles as Q4_0's; bit g of byte j of a row's word is the fifth bit of element
 /// 4g + j.
 template <bool kMin>
@@ -69,6 +141,8 @@ struct Q5 {
   static constexpr int kBlocks = 1;
   static constexpr size_t kBytes = (kMin ? 64 : 32) + 64 + 256;
   static constexpr BlockScales kScales = kMin ? BlockScales::kMin : BlockScales::kOne;
+  static constexpr Unpacking kUnpacking = Unpacking::kBeyondATile;
+  static constexpr bool kFullBytes = false;
   static constexpr int kZeroPoint = kMin ? 0 : 16;
 
   template <class S>
@@ -88,10 +162,8 @@ struct Q5 {
   template <class S, int G, int L>
   static __attribute__((always_inline)) inline typename S::I weights(const std::byte* p,
                                                                      const Header<S>& h) {
-    const typename S::I packed = S::iload(p + (kMin ? 128 : 96) + 64 * (L % 4));
-    const typename S::I nibbles =
-        S::iand(shift < S, L < 4 ? 0 : -4 > (packed), S::iset1(0x0f0f0f0f));
-    return S::or_masked(nibbles, shift<S, 4 - L>(h.fifth), S::iset1(0x10101010));
+    return S::or_masked(nibbles_of<S, L>(p + (kMin ? 128 : 96)), shift<S, 4 - L>(h.fifth),
+                        S::iset1(0x10101010));
   }
 };
 using Q5_0 = Q5<false>;
@@ -103,6 +175,8 @@ struct Q45K {
   static constexpr int kBlocks = 8;
   static constexpr size_t kBytes = 64 + 192 + (kFifth ? 512 : 0) + 2048;
   static constexpr BlockScales kScales = BlockScales::kMin;
+  static constexpr Unpacking kUnpacking = Unpacking::kBeyondATile;
+  static constexpr bool kFullBytes = false;
   static constexpr int kZeroPoint = 0;
 
   template <class S>
@@ -155,6 +229,8 @@ struct Q6_K {
   static constexpr int kBlocks = 8;
   static constexpr size_t kBytes = 32 + 256 + 2048 + 1024;
   static constexpr BlockScales kScales = BlockScales::kHalves;
+  static constexpr Unpacking kUnpacking = Unpacking::kBeyondATile;
+  static constexpr bool kFullBytes = false;
   static constexpr int kZeroPoint = 32;
 
   template <class S>
@@ -190,6 +266,8 @@ struct Affine {
   static constexpr size_t kHead = 64 + 32;
   static constexpr size_t kBlock = kEight ? 512 : 256;
   static constexpr BlockScales kScales = BlockScales::kMin;
+  static constexpr Unpacking kUnpacking = kEight ? Unpacking::kNever : Unpacking::kManyRows;
+  static constexpr bool kFullBytes = kEight;
   static constexpr int kZeroPoint = 0;
 
   template <class S>
@@ -213,16 +291,9 @@ struct Affine {
                                                                      const Header<S>&) {
     const std::byte* const block = p + kHead;
     if constexpr (kEight) return S::iload(block + 64 * L);
-    const typename S::I packed = S::iload(block + 64 * (L % 4));
-    return S::iand(shift < S, L < 4 ? 0 : -4 > (packed), S::iset1(0x0f0f0f0f));
+    return nibbles_of<S, L>(block);
   }
 };
-
-/// Whether a format's weights use all eight bits.
-template <class Q>
-inline constexpr bool kHasFullBytes = false;
-template <>
-inline constexpr bool kHasFullBytes<Affine<true>> = true;
 
 }  // namespace
 }  // namespace octavo::kernels

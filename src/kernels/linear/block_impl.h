@@ -3,60 +3,60 @@
 #include "kernels/linear/block_formats.h"
 #include "kernels/linear/linear_impl.h"
 
-// Products with the formats of block_formats.h. Few rows: every tile unpacks in registers, where
-// the class has enough of them (a version that stored scales to L1 and reloaded them halved the
-// bandwidth of one row). Many rows: a group of panels is unpacked once per kChunkBlocks blocks into
-// bytes and f32 scales on the stack, and the sums of up to kChunkRows rows pass through memory from
-// chunk to chunk. Both ways run `add_block` on the same numbers in the same order: the same bits
-// (promise P1).
+// Products with the formats of block_formats.h. Few rows: every tile unpacks in registers. Many
+// rows: a group of panels is unpacked once, into scratch of the thread, as bytes and f32 scales,
+// and all tiles read that. Both ways run `add_block` on the same numbers in the same order: the
+// same bits (promise P1).
 
 namespace octavo::kernels {
 namespace {
-
-constexpr int64_t kChunkBlocks = 32;  // 20 KiB a panel: two of them and the rows stay in L2
-constexpr int64_t kChunkRows = 128;
 
 /// A block of 32 x 16 unpacked weights.
 struct alignas(64) UnpackedBlock {
   float a[16], b[16];
   std::byte weights[8][64];
 };
+static_assert(sizeof(UnpackedBlock) == kUnpackedBlockBytes);
 
-/// Blocks of 16 signed sums want two starting values a record, the others one.
-template <class Q>
+/// One record of a row of x: two sums of 16 columns want two starting values.
+template <bool kHalves>
 struct RecordOf {
   using Type = ActivationBlock;
 };
 template <>
-struct RecordOf<Q6_K> {
+struct RecordOf<true> {
   using Type = HalvesActivationBlock;
 };
 
-/// Rows and panels of a tile: with two sums of 16 columns each, fewer fit the registers.
-template <class S, class Q>
-struct BlockTile {
-  static constexpr bool kHalves = Q::kScales == BlockScales::kHalves;
-  static constexpr int kRows = kHalves && S::kInt8Rows > 4 ? 4 : S::kInt8Rows;
-  static constexpr int kPanels = S::kInt8Panels;
+/// What a tile must know of a format: the tiles of unpacked blocks are the same for all of a kind.
+template <bool kMin, bool kHalf, bool kFull>
+struct BlockKind {
+  static constexpr bool kHasMin = kMin;   // BlockScales::kMin
+  static constexpr bool kHalves = kHalf;  // BlockScales::kHalves
+  static constexpr bool kFullBytes = kFull;
+  using Record = typename RecordOf<kHalves>::Type;
 };
+template <class Q>
+using KindOf =
+    BlockKind<Q::kScales == BlockScales::kMin, Q::kScales == BlockScales::kHalves, Q::kFullBytes>;
 
 /// sum += one block. `weights(Constant<l>, n)` gives the bytes of columns 4l.. of panel n.
-template <class S, class Q, int MR, int NR, class Weights>
+template <class S, class Kind, int MR, int NR, class Weights>
 __attribute__((always_inline)) inline void add_block(typename S::F (&sum)[MR][NR],
-                                                     const typename RecordOf<Q>::Type* x,
+                                                     const typename Kind::Record* x,
                                                      size_t x_stride, const typename S::F (&a)[NR],
                                                      const typename S::F (&b)[NR],
                                                      Weights weights) {
   using F = typename S::F;
   using I = typename S::I;
-  constexpr bool kHalves = Q::kScales == BlockScales::kHalves;
+  constexpr bool kHalves = Kind::kHalves;
   I acc[MR][NR];
   F first[MR][NR];  // of the halves: the first one, scaled
 #pragma GCC unroll 8
   for (int m = 0; m < MR; ++m) {
 #pragma GCC unroll 8
     for (int n = 0; n < NR; ++n) {
-      if constexpr (Q::kScales == BlockScales::kMin) {
+      if constexpr (Kind::kHasMin) {
         acc[m][n] = S::izero();
       } else if constexpr (kHalves) {
         acc[m][n] = S::iset1(x[m * x_stride].c[0]);
@@ -87,7 +87,7 @@ __attribute__((always_inline)) inline void add_block(typename S::F (&sum)[MR][NR
       const I q = S::bcast4(x[m * x_stride].q + 4 * l.value);
 #pragma GCC unroll 8
       for (int n = 0; n < NR; ++n) {
-        acc[m][n] = kHasFullBytes<Q> ? S::dpbusd(acc[m][n], w[n], q)
+        acc[m][n] = Kind::kFullBytes ? S::dpbusd(acc[m][n], w[n], q)
                                      : S::dpbusd_nibbles(acc[m][n], w[n], q);
       }
     }
@@ -103,7 +103,7 @@ __attribute__((always_inline)) inline void add_block(typename S::F (&sum)[MR][NR
       } else {
         sum[m][n] = S::fma(value, S::mul(a[n], s), sum[m][n]);
       }
-      if constexpr (Q::kScales == BlockScales::kMin) {
+      if constexpr (Kind::kHasMin) {
         sum[m][n] = S::fma(b[n], S::set1(x[m * x_stride].s_sum), sum[m][n]);
       }
     }
@@ -134,26 +134,24 @@ __attribute__((always_inline)) inline void for_each_block(const std::byte* p,
   }
 }
 
-/// One tile of few rows, straight from the packed weights. Fetches `lines` cache lines of the next
-/// panels at each block. (Neither this nor chunk_tile is inlined: the gate on their loops looks
-/// them up by name.)
+/// One tile straight from the packed weights. (Neither this nor unpacked_tile is inlined: the gate
+/// on their loops looks them up by name.)
 template <class S, class Q, int MR, int NR>
-__attribute__((noinline)) void block_tile(const LinearCall& call, int64_t row, int64_t panel,
-                                          Prefetch prefetch) {
+__attribute__((noinline)) void block_tile(const LinearCall& call, const std::byte* weight,
+                                          int64_t row, int64_t panel, Prefetch prefetch) {
   using F = typename S::F;
-  using Record = typename RecordOf<Q>::Type;
+  using Record = typename KindOf<Q>::Record;
   F sum[MR][NR];
 #pragma GCC unroll 8
   for (int m = 0; m < MR; ++m) {
 #pragma GCC unroll 8
     for (int n = 0; n < NR; ++n) sum[m][n] = S::zero();
   }
-  const std::byte* p = call.weight + static_cast<size_t>(panel) * call.panel_bytes;
   const auto* x =
       reinterpret_cast<const Record*>(call.x + static_cast<size_t>(row) * call.x_row_bytes);
   const size_t x_stride = call.x_row_bytes / sizeof(Record);
   for_each_block<S, Q, NR>(
-      p, call, call.num_cols / kQuantBlock,
+      weight, call, call.num_cols / kQuantBlock,
       [&](const std::byte* at, const typename Q::template Header<S>* header,
           auto g) __attribute__((always_inline)) {
         fetch_lines<S>(prefetch);
@@ -163,7 +161,7 @@ __attribute__((noinline)) void block_tile(const LinearCall& call, int64_t row, i
           b[n] = S::zero();
           Q::template scales<S, g.value>(at + n * call.panel_bytes, header[n], a[n], b[n]);
         }
-        add_block<S, Q, MR, NR>(
+        add_block<S, KindOf<Q>, MR, NR>(
             sum, x, x_stride, a, b, [&](auto l, int n) __attribute__((always_inline)) {
               return Q::template weights<S, g.value, l.value>(at + n * call.panel_bytes, header[n]);
             });
@@ -195,164 +193,155 @@ void unpack_blocks(UnpackedBlock* out, const std::byte* p, const LinearCall& cal
       });
 }
 
-/// Where a group of panels stands: unpacked blocks of a chunk and running sums.
-template <int NR>
-struct Chunk {
-  UnpackedBlock blocks[NR][kChunkBlocks];
-  float sums[kChunkRows][NR][16];
-};
-
-/// Adds `count` unpacked blocks to the sums of MR rows.
-template <class S, class Q, int MR, int NR>
-__attribute__((noinline)) void chunk_tile(float (*sums)[NR][16],
-                                          const UnpackedBlock (*blocks)[kChunkBlocks],
-                                          const std::byte* rows, size_t x_row_bytes, int64_t count,
-                                          Prefetch* prefetch) {
+/// One tile of unpacked panels, call.panel_bytes apart.
+template <class S, class Kind, int MR, int NR>
+__attribute__((noinline)) void unpacked_tile(const LinearCall& call, const std::byte* weight,
+                                             int64_t row, int64_t panel, Prefetch prefetch) {
   using F = typename S::F;
-  using Record = typename RecordOf<Q>::Type;
+  using Record = typename Kind::Record;
   F sum[MR][NR];
 #pragma GCC unroll 8
   for (int m = 0; m < MR; ++m) {
 #pragma GCC unroll 8
-    for (int n = 0; n < NR; ++n) sum[m][n] = S::load(sums[m][n]);
+    for (int n = 0; n < NR; ++n) sum[m][n] = S::zero();
   }
-  const auto* x = reinterpret_cast<const Record*>(rows);
-  const size_t x_stride = x_row_bytes / sizeof(Record);
-  for (int64_t i = 0; i < count; ++i, ++x) {
+  const auto* x =
+      reinterpret_cast<const Record*>(call.x + static_cast<size_t>(row) * call.x_row_bytes);
+  const size_t x_stride = call.x_row_bytes / sizeof(Record);
+  const int64_t num_blocks = call.num_cols / kQuantBlock;
+  for (int64_t i = 0; i < num_blocks; ++i, weight += sizeof(UnpackedBlock), ++x) {
+    fetch_lines<S>(prefetch);
+    const UnpackedBlock* block[NR];
     F a[NR], b[NR];
 #pragma GCC unroll 8
     for (int n = 0; n < NR; ++n) {
-      fetch_lines<S>(prefetch[n]);
-      a[n] = S::load(blocks[n][i].a);
-      b[n] = S::load(blocks[n][i].b);
+      block[n] = reinterpret_cast<const UnpackedBlock*>(weight + n * call.panel_bytes);
+      a[n] = S::load(block[n]->a);
+      b[n] = Kind::kHasMin || Kind::kHalves ? S::load(block[n]->b) : S::zero();
     }
-    add_block<S, Q, MR, NR>(
+    add_block<S, Kind, MR, NR>(
         sum, x, x_stride, a, b, [&](auto l, int n) __attribute__((always_inline)) {
-          return S::iload(blocks[n][i].weights[l.value]);
+          return S::iload(block[n]->weights[l.value]);
         });
   }
 #pragma GCC unroll 8
   for (int m = 0; m < MR; ++m) {
 #pragma GCC unroll 8
-    for (int n = 0; n < NR; ++n) S::store(sums[m][n], sum[m][n]);
+    for (int n = 0; n < NR; ++n) store_row<S>(call, row + m, panel + n, sum[m][n]);
   }
 }
 
-template <class S, class Q, int MR, int NR>
-void chunk_tile_of(int height, float (*sums)[NR][16], const UnpackedBlock (*blocks)[kChunkBlocks],
-                   const std::byte* rows, size_t x_row_bytes, int64_t count, Prefetch* prefetch) {
-  if constexpr (MR > 1) {
-    if (height < MR) {
-      return chunk_tile_of<S, Q, MR - 1, NR>(height, sums, blocks, rows, x_row_bytes, count,
-                                             prefetch);
-    }
-  }
-  chunk_tile<S, Q, MR, NR>(sums, blocks, rows, x_row_bytes, count, prefetch);
-}
+/// With two sums of 16 columns each, fewer rows fit the registers.
+template <class S, class Kind>
+inline constexpr int kBlockRows = Kind::kHalves&& S::kInt8Rows > 4 ? 4 : S::kInt8Rows;
 
-/// All products of rows [row, row + num_rows) with NR panels, num_rows up to kChunkRows.
-template <class S, class Q, int NR>
-void run_chunks(const LinearCall& call, int64_t row, int64_t num_rows, int64_t panel,
-                int64_t panel_end) {
-  constexpr int kRows = BlockTile<S, Q>::kRows;
-  constexpr int64_t kMaxPrefetchTiles = 16;  // beyond, weights cost less than fetching them
-  Chunk<NR> chunk;
-  for (int64_t m = 0; m < num_rows; ++m) {
-    for (int n = 0; n < NR; ++n) S::store(chunk.sums[m][n], S::zero());
-  }
-  const std::byte* const weight = call.weight + static_cast<size_t>(panel) * call.panel_bytes;
-  const std::byte* const rows = call.x + static_cast<size_t>(row) * call.x_row_bytes;
+template <class S, class Q>
+struct BlockTiles {
+  static constexpr int kRows = kBlockRows<S, KindOf<Q>>;
+  // What unpacks in many instructions needs the registers of a second panel.
+  static constexpr int kPanels = Q::kUnpacking == Unpacking::kBeyondATile ? 1 : S::kInt8Panels;
+  static constexpr int kGemvPanels = 1;
+  static constexpr int64_t kStepCols = kQuantBlock;
+  template <int MR, int NR>
+  static constexpr TileFn kTile = block_tile<S, Q, MR, NR>;
+};
+template <class S, class Kind>
+struct UnpackedTiles {
+  static constexpr int kRows = kBlockRows<S, Kind>, kPanels = S::kInt8Panels;
+  static constexpr int kGemvPanels = 1;
+  static constexpr int64_t kStepCols = kQuantBlock;
+  template <int MR, int NR>
+  static constexpr TileFn kTile = unpacked_tile<S, Kind, MR, NR>;
+};
+
+/// All products with one group of panels after another, each unpacked into the thread's scratch.
+template <class S, class Q>
+void run_unpacking(const LinearCall& call, const LinearRange& range) {
+  using T = UnpackedTiles<S, KindOf<Q>>;
+  static_assert(T::kPanels <= kUnpackPanels);
+  const int64_t num_rows = range.row_end - range.row_begin;
+  const int64_t num_tiles = (num_rows + T::kRows - 1) / T::kRows;
   const int64_t num_blocks = call.num_cols / kQuantBlock;
-  const int64_t num_tiles = (num_rows + kRows - 1) / kRows;
-  const size_t block_bytes = call.panel_bytes / static_cast<size_t>(num_blocks);
-  for (int64_t begin = 0; begin < num_blocks; begin += kChunkBlocks) {
-    const int64_t left = num_blocks - begin;
-    const int64_t count = left < kChunkBlocks ? left : kChunkBlocks;
-    // The next chunk of these panels, or the first of the next ones.
-    const std::byte* const ahead = left > count
-                                       ? weight + static_cast<size_t>(begin + count) * block_bytes
-                                       : weight + NR * call.panel_bytes;
-    const bool fetches =
-        num_tiles <= kMaxPrefetchTiles && (left > count || panel + 2 * NR <= panel_end);
-    const int64_t lines = static_cast<int64_t>(block_bytes) * kChunkBlocks / 64;
-    Prefetch prefetch[NR];
-    for (int n = 0; n < NR; ++n) {
-      unpack_blocks<S, Q>(chunk.blocks[n],
-                          weight + n * call.panel_bytes + static_cast<size_t>(begin) * block_bytes,
-                          call, count);
-      const int64_t steps = num_tiles * count;
-      prefetch[n].at = ahead + n * call.panel_bytes;
-      prefetch[n].lines = fetches ? static_cast<int>((lines + steps - 1) / steps) : 0;
+  LinearCall unpacked = call;
+  unpacked.panel_bytes = static_cast<size_t>(num_blocks) * sizeof(UnpackedBlock);
+  std::byte* const scratch =
+      call.scratch + static_cast<size_t>(range.thread_index) * call.scratch_bytes;
+  for (int64_t panel = range.panel_begin; panel < range.panel_end;) {
+    const int64_t left = range.panel_end - panel;
+    const int width = static_cast<int>(left < T::kPanels ? left : T::kPanels);
+    for (int i = 0; i < width; ++i) {
+      unpack_blocks<S, Q>(
+          reinterpret_cast<UnpackedBlock*>(scratch + static_cast<size_t>(i) * unpacked.panel_bytes),
+          call.weight + static_cast<size_t>(panel + i) * call.panel_bytes, call, num_blocks);
     }
     for (int64_t tile = 0; tile < num_tiles; ++tile) {
-      const int64_t first = num_rows * tile / num_tiles;
-      const int64_t height = num_rows * (tile + 1) / num_tiles - first;
-      chunk_tile_of<S, Q, kRows, NR>(
-          static_cast<int>(height), chunk.sums + first, chunk.blocks,
-          rows + static_cast<size_t>(first) * call.x_row_bytes +
-              static_cast<size_t>(begin) * sizeof(typename RecordOf<Q>::Type),
-          call.x_row_bytes, count, prefetch);
+      const int64_t begin = num_rows * tile / num_tiles;
+      const int64_t end = num_rows * (tile + 1) / num_tiles;
+      tile_of<T, T::kRows>(static_cast<int>(end - begin), width)(
+          unpacked, scratch, range.row_begin + begin, panel,
+          share_of_prefetch<T>(call, panel + width, range.panel_end, T::kPanels, tile, num_tiles));
     }
-  }
-  for (int64_t m = 0; m < num_rows; ++m) {
-    for (int n = 0; n < NR; ++n) {
-      store_row<S>(call, row + m, panel + n, S::load(chunk.sums[m][n]));
-    }
-  }
-}
-
-/// The tile of `height` rows by one panel.
-template <class S, class Q, int MR>
-void block_tile_of(int height, const LinearCall& call, int64_t row, int64_t panel,
-                   Prefetch prefetch) {
-  if constexpr (MR > 1) {
-    if (height < MR) return block_tile_of<S, Q, MR - 1>(height, call, row, panel, prefetch);
-  }
-  block_tile<S, Q, MR, 1>(call, row, panel, prefetch);
-}
-
-/// All products of the few rows of one tile.
-template <class S, class Q>
-void run_block_tiles(const LinearCall& call, const LinearRange& range) {
-  const int64_t num_blocks = call.num_cols / kQuantBlock;
-  const int64_t lines = static_cast<int64_t>(call.panel_bytes) / 64;
-  const int per_block = static_cast<int>((lines + num_blocks - 1) / num_blocks);
-  for (int64_t panel = range.panel_begin; panel < range.panel_end; ++panel) {
-    const bool is_last = panel + 1 == range.panel_end;
-    const std::byte* next = call.weight + static_cast<size_t>(panel + 1) * call.panel_bytes;
-    block_tile_of<S, Q, BlockTile<S, Q>::kRows>(static_cast<int>(range.row_end - range.row_begin),
-                                                call, range.row_begin, panel,
-                                                {next, is_last ? 0 : per_block});
+    panel += width;
   }
 }
 
 template <class S, class Q>
 void run_blocks(const LinearCall& call, const LinearRange& range) {
-  constexpr int kPanels = BlockTile<S, Q>::kPanels;
-  if constexpr (S::kTilesUnpack) {
-    if (range.row_end - range.row_begin <= BlockTile<S, Q>::kRows) {
-      return run_block_tiles<S, Q>(call, range);
-    }
-  }
-  for (int64_t row = range.row_begin; row < range.row_end; row += kChunkRows) {
-    const int64_t left = range.row_end - row;
-    const int64_t rows = left < kChunkRows ? left : kChunkRows;
-    int64_t panel = range.panel_begin;
-    for (; panel + kPanels <= range.panel_end; panel += kPanels) {
-      run_chunks<S, Q, kPanels>(call, row, rows, panel, range.panel_end);
-    }
-    for (; panel < range.panel_end; ++panel) {
-      run_chunks<S, Q, 1>(call, row, rows, panel, range.panel_end);
+  if constexpr (Q::kUnpacking == Unpacking::kNever) {
+    run_tiles<BlockTiles<S, Q>>(call, range);
+  } else if constexpr (Q::kUnpacking == Unpacking::kBeyondATile && !S::kTilesUnpack) {
+    run_unpacking<S, Q>(call, range);
+  } else {
+    constexpr int64_t kFrom =
+        Q::kUnpacking == Unpacking::kManyRows ? kUnpackRows : BlockTiles<S, Q>::kRows + 1;
+    if (range.row_end - range.row_begin < kFrom) {
+      run_tiles<BlockTiles<S, Q>>(call, range);
+    } else {
+      run_unpacking<S, Q>(call, range);
     }
   }
 }
 
-/// What quantise_row asks of a format.
-template <class Q>
-struct Starts {
-  static constexpr bool kHasMin = Q::kScales == BlockScales::kMin;
-  static constexpr int kZeroPoint = Q::kZeroPoint;
-};
+/// Quantises one row to int8 in blocks of 32, scale = max|x| / 127 (the rule of GGUF's Q8_0, with
+/// the scale kept in f32). A block that holds an infinity or a NaN gets the scale NaN: so do its
+/// sums.
+template <class S, class Q>
+void quantise_row(std::byte* out, const float* x, int64_t num_cols) {
+  using F = typename S::F;
+  using I = typename S::I;
+  auto* block = reinterpret_cast<ActivationBlock*>(out);
+  const I magnitude = S::iset1(0x7fffffff);
+  for (int64_t b = 0; b < num_cols / kQuantBlock; ++b, ++block, x += kQuantBlock) {
+    const F x0 = S::load(x);
+    const F x1 = S::load(x + 16);
+    // As integers the magnitudes order like the floats, with NaN above infinity.
+    const int32_t bits =
+        S::ireduce_max(S::imax(S::iand(S::as_i(x0), magnitude), S::iand(S::as_i(x1), magnitude)));
+    float largest;
+    __builtin_memcpy(&largest, &bits, 4);
+    float scale = largest / 127.0f;
+    float inverse = 127.0f / largest;
+    if (!(largest > 1e-35f)) {  // 127 / largest would overflow
+      inverse = 0.0f;
+      scale = 0.0f;
+    }
+    if (bits >= 0x7f800000) {
+      inverse = 0.0f;
+      scale = __builtin_nanf("");
+    }
+    const I q0 = S::round_i(S::mul(x0, S::set1(inverse)));
+    const I q1 = S::round_i(S::mul(x1, S::set1(inverse)));
+    S::store_low_bytes(block->q, q0);
+    S::store_low_bytes(block->q + 16, q1);
+    const int32_t sum = bits >= 0x7f800000 ? 0 : S::ireduce_add(S::iadd(q0, q1));
+    block->s = scale;
+    if constexpr (Q::kScales == BlockScales::kMin) {
+      block->s_sum = scale * static_cast<float>(sum);
+    } else {
+      block->c = -Q::kZeroPoint * sum;
+    }
+  }
+}
 
 /// quantise_row for the records with two starting values.
 template <class S>

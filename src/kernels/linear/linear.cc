@@ -137,11 +137,33 @@ LinearCall call_of(const PackedMatrix& weight, int64_t first_row, int64_t num_ro
   return call;
 }
 
+namespace {
+
+/// Rows from which a variant may unpack panels of this format (block_formats.h); 0: never.
+int64_t unpacks_from(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::kQ4_0:
+    case WeightFormat::kQ4_1:
+    case WeightFormat::kI4G32:
+    case WeightFormat::kI4G64:
+    case WeightFormat::kI4G128:
+      return kUnpackRows;
+    case WeightFormat::kQ5_0:
+    case WeightFormat::kQ5_1:
+    case WeightFormat::kQ4_K:
+    case WeightFormat::kQ5_K:
+    case WeightFormat::kQ6_K:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+
 size_t linear_scratch_bytes(const PackedMatrix& weight, int64_t num_tokens) {
-  const bool unpacks =
-      weight.arithmetic() == Arithmetic::kNative && num_tokens >= kUnpackRows &&
-      (weight.format() == WeightFormat::kQ4_0 || weight.format() == WeightFormat::kQ4_1);
-  if (!unpacks) return 0;
+  const int64_t from = unpacks_from(weight.format());
+  if (weight.arithmetic() != Arithmetic::kNative || from == 0 || num_tokens < from) return 0;
   return static_cast<size_t>(weight.num_cols() / kQuantBlock) * kUnpackedBlockBytes * kUnpackPanels;
 }
 

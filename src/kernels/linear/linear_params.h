@@ -75,8 +75,8 @@ static_assert(sizeof(HalvesActivationBlock) == 44);
 inline constexpr int kPanelRows = 16;
 inline constexpr int kQuantBlock = 32;
 inline constexpr int kSuperBlock = 256;
-/// Rows from which the 4-bit formats unpack a panel before they multiply: unpacking costs about as
-/// much as the unpacking that two tiles save.
+/// Rows from which formats of nibbles alone unpack a panel before they multiply: unpacking costs
+/// about as much as the unpacking that two tiles save.
 inline constexpr int64_t kUnpackRows = 32;
 /// A block of 32 columns by 16 rows, unpacked.
 inline constexpr size_t kUnpackedBlockBytes = 128 + 512;
@@ -87,7 +87,10 @@ inline constexpr int kNumWeightFormats = 20;
 inline constexpr int kGroupSizes = 3;  // 32, 64, 128
 enum : int {
   kIndexBF16 = 2,
-  kIndexQ5_0 = 6,
+  kIndexQ8_0,
+  kIndexQ4_0,
+  kIndexQ4_1,
+  kIndexQ5_0,
   kIndexQ5_1,
   kIndexQ4_K,
   kIndexQ5_K,

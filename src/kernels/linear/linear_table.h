@@ -16,7 +16,7 @@ constexpr void add_block_format(LinearKernels& kernels, int index) {
     if constexpr (Q::kScales == BlockScales::kHalves) {
       kernels.prepare[index] = quantise_row_halves<S>;
     } else {
-      kernels.prepare[index] = quantise_row<S, Starts<Q>>;
+      kernels.prepare[index] = quantise_row<S, Q>;
     }
   }
 }
@@ -25,16 +25,14 @@ constexpr void add_block_format(LinearKernels& kernels, int index) {
 template <class S>
 constexpr LinearKernels all_linear_kernels() {
   LinearKernels kernels = linear_kernels<S>();
+  add_block_format<S, Q8_0>(kernels, kIndexQ8_0);
+  add_block_format<S, Q4_0>(kernels, kIndexQ4_0);
+  add_block_format<S, Q4_1>(kernels, kIndexQ4_1);
   add_block_format<S, Q5_0>(kernels, kIndexQ5_0);
   add_block_format<S, Q5_1>(kernels, kIndexQ5_1);
   add_block_format<S, Q4_K>(kernels, kIndexQ4_K);
   add_block_format<S, Q5_K>(kernels, kIndexQ5_K);
   add_block_format<S, Q6_K>(kernels, kIndexQ6_K);
-  if constexpr (!S::kBytesOnly) {
-    kernels.f32[3] = run_widening<S, WidenQ<Q8_0>>;
-    kernels.f32[4] = run_widening<S, WidenQ<Q4_0>>;
-    kernels.f32[5] = run_widening<S, WidenQ<Q4_1>>;
-  }
   for (int i = 0; i < kGroupSizes; ++i) {
     add_block_format<S, Affine<false>>(kernels, kIndexI4G32 + i);
     add_block_format<S, Affine<true>>(kernels, kIndexI8G32 + i);

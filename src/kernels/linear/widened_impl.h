@@ -13,44 +13,11 @@ namespace octavo::kernels {
 namespace {
 
 constexpr int64_t kWidenCols = 256;  // 16 KiB a panel: two of them stay in L1
+constexpr int64_t kChunkRows = 128;
 static_assert(kWidenCols % kSuperBlock == 0);
 
-/// d * (q - zero point) is exact in f32; with a minimum, d * q is and the sum is rounded once: the
-/// values of GGUF's own dequantisation.
-template <class Q>
-struct WidenQ {
-  template <class S, class Use>
-  static __attribute__((always_inline)) inline void widen(const LinearCall&, const std::byte* p,
-                                                          int64_t num_cols, Use use) {
-    using F = typename S::F;
-    using I = typename S::I;
-    const I mask = S::iset1(Q::kNibbles ? 15 : 255);
-    for (int64_t k = 0; k < num_cols; k += kQuantBlock) {
-      const F d = S::load_f16(p);
-      F offset;
-      if constexpr (Q::kHasMin) {
-        offset = S::load_f16(p + 32);
-      } else {
-        offset = S::mul(d, S::set1(-static_cast<float>(Q::kZeroPoint)));
-      }
-      p += Q::kHasMin ? 64 : 32;
-      const auto four = [&](int64_t column, I words) __attribute__((always_inline)) {
-        for_each_constant<4>([&](auto j) __attribute__((always_inline)) {
-          const I q = S::iand(shift<S, -8 * j.value>(words), mask);
-          use(column + j.value, S::add(S::mul(S::to_f(q), d), offset));
-        });
-      };
-      for (int l = 0; l < (Q::kNibbles ? 4 : 8); ++l, p += 64) {
-        const I words = S::iload(p);
-        four(k + 4 * l, words);
-        if constexpr (Q::kNibbles) four(k + 4 * l + 16, S::template srl<4>(words));
-      }
-    }
-  }
-};
-
 /// The formats of block_formats.h, by way of the bytes that the integer products use: d * scale * q
-/// is exact, the minimum is added with one rounding.
+/// is exact, the minimum is added with one rounding, as in GGUF's own dequantisation.
 template <class Q>
 struct WidenBlocks {
   template <class S, class Use>
