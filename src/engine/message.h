@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "engine/request.h"
+#include "engine/token_run.h"
 
 // All that crosses the engine's border: plain structs in both directions.
 
@@ -70,7 +71,7 @@ using EngineMessage = std::variant<AddRequest, AbortRequest, ControlRequest>;
 /// What one step did for one sequence. Times are monotonic seconds of the engine's clock.
 struct SequenceOutput {
   RequestId id;
-  std::vector<TokenId> new_token_ids;
+  TokenRun new_token_ids;
   std::vector<TokenLogprobs> logprobs;  // one per new token when asked for
   /// With the first output when prompt_logprobs was asked for: [0] is empty, then one per token.
   std::vector<std::optional<TokenLogprobs>> prompt_logprobs;

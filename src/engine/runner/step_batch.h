@@ -65,7 +65,7 @@ struct StepBatch {
 /// What came out of a step for one entry of StepBatch::sequences: tokens, or the vector of a pooled
 /// sequence, which is its last result.
 struct RunnerResult {
-  std::vector<TokenId> token_ids;                             // empty unless it sampled
+  TokenRun token_ids;                                         // empty unless it sampled
   std::vector<TokenLogprobs> logprobs;                        // one per token when asked for
   std::vector<std::optional<TokenLogprobs>> prompt_logprobs;  // once, when the prompt is done
   std::vector<float> pooled;

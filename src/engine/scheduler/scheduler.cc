@@ -283,6 +283,7 @@ void Scheduler::update(const StepBatch& batch, RunnerOutput& results,
                        std::vector<SequenceOutput>& outputs) {
   CHECK_EQ(results.results.size(), batch.sequences.size());
   bool any_ended = false;
+  outputs.reserve(outputs.size() + batch.sequences.size());
   for (size_t i = 0; i < batch.sequences.size(); ++i) {
     RunnerResult& result = results.results[i];
     const auto it = sequences_.find(batch.sequences[i].id);
