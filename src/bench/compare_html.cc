@@ -10,6 +10,7 @@ namespace {
 
 constexpr double kLabelWidth = 230;
 constexpr double kPlotWidth = 560;
+constexpr double kWidth = kLabelWidth + kPlotWidth + 40;
 constexpr double kRowHeight = 22;
 constexpr double kAxisHeight = 26;
 constexpr double kTop = 8;
@@ -24,13 +25,6 @@ std::string_view color_of(Verdict verdict) {
       return "#777777";
   }
   return "";
-}
-
-std::string svg_begin(std::string_view label, double height) {
-  return fmt::format(
-      "<svg role=\"img\" aria-label=\"{0}\" width=\"{1:.0f}\" height=\"{2:.0f}\" "
-      "viewBox=\"0 0 {1:.0f} {2:.0f}\">\n",
-      html_escape(label), kLabelWidth + kPlotWidth + 40, height);
 }
 
 std::string label_at(std::string_view text, double y) {
@@ -50,7 +44,8 @@ std::string ratio_plot(const Comparison& comparison, size_t index) {
   }
   const Scale scale(low, high, kLabelWidth, kLabelWidth + kPlotWidth);
   const double bottom = kTop + kRowHeight * double(comparison.rows.size());
-  std::string out = svg_begin("ratios", bottom + kAxisHeight) + svg_axis_x(scale, bottom, kTop);
+  std::string out =
+      svg_begin("ratios", kWidth, bottom + kAxisHeight) + svg_axis_x(scale, bottom, kTop);
   out += fmt::format(
       "<line x1=\"{0:.1f}\" y1=\"{1:.1f}\" x2=\"{0:.1f}\" y2=\"{2:.1f}\" stroke=\"#000\"/>\n",
       scale.at(1), kTop, bottom);
@@ -85,7 +80,8 @@ std::string runs_plot(const Comparison& comparison, const MetricRow& row) {
   }
   const Scale scale(low, high, kLabelWidth, kLabelWidth + kPlotWidth);
   const double bottom = kTop + kRowHeight * double(row.sides.size());
-  std::string out = svg_begin(row.title, bottom + kAxisHeight) + svg_axis_x(scale, bottom, kTop);
+  std::string out =
+      svg_begin(row.title, kWidth, bottom + kAxisHeight) + svg_axis_x(scale, bottom, kTop);
   for (size_t i = 0; i < row.sides.size(); ++i) {
     const double y = kTop + kRowHeight * (double(i) + 0.5);
     out += label_at(comparison.sides[i].name, y);

@@ -1,14 +1,14 @@
-// Data sets read from files: sharegpt, custom, spec_bench, burstgpt, timed_trace.
+// Data sets read from files: sharegpt, custom, spec_bench, speed_bench, burstgpt, timed_trace.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "bench/dataset_rows.h"
 #include "bench/datasets.h"
 
 namespace octavo::bench {
@@ -16,57 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr uintmax_t kMaxFileBytes = uintmax_t{4} << 30;
-constexpr int64_t kMaxTokens = 10'000'000;  // of one prompt or answer
-
 Error invalid(std::string message) { return {Code::kInvalidArgument, std::move(message)}; }
-
-Result<std::string> read_file(const std::string& path) {
-  std::error_code error;
-  const uintmax_t size = std::filesystem::file_size(path, error);
-  if (error) {
-    return Error{Code::kNotFound, fmt::format("--dataset-path {}: {}", path, error.message())};
-  }
-  if (size > kMaxFileBytes) return invalid(fmt::format("--dataset-path {}: above 4 GiB", path));
-  std::string text(size, '\0');
-  std::ifstream file(path, std::ios::binary);
-  if (!file.read(text.data(), std::streamsize(size))) {
-    return Error{Code::kNotFound, fmt::format("--dataset-path {}: cannot be read", path)};
-  }
-  return text;
-}
-
-/// Lines that are not blank, with their numbers from 1.
-std::vector<std::pair<size_t, std::string_view>> lines_of(std::string_view text) {
-  std::vector<std::pair<size_t, std::string_view>> out;
-  for (size_t number = 1; !text.empty(); ++number) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (line.find_first_not_of(" \t") != std::string_view::npos) out.emplace_back(number, line);
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return out;
-}
-
-Result<std::vector<Json>> read_json_lines(const std::string& path) {
-  OCTAVO_TRY(const std::string text, read_file(path));
-  std::vector<Json> out;
-  for (const auto& [number, line] : lines_of(text)) {
-    Json value = Json::parse(line, nullptr, false);
-    if (!value.is_object()) {
-      return invalid(fmt::format("{}, line {}: no JSON object", path, number));
-    }
-    out.push_back(std::move(value));
-  }
-  return out;
-}
-
-const std::string* text_of(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get_ptr<const std::string*>()
-                                                     : nullptr;
-}
 
 /// A whole number from 0 to kMaxTokens, also as a float or a text.
 std::optional<int64_t> count_of(const Json& object, const std::string& key) {
@@ -84,57 +34,12 @@ std::optional<int64_t> count_of(const Json& object, const std::string& key) {
   return int64_t(value);
 }
 
-/// If there are fewer than asked, draws more of the same, with replacement and ids of their own.
-Status oversample(std::vector<SampleRequest>& requests, const DatasetOptions& options,
-                  size_t wanted, GlobalRandom& random) {
-  if (requests.empty()) return invalid(options.path + ": no usable rows");
-  if (options.no_oversample || requests.size() >= wanted) return {};
-  random.python = PythonRandom(options.seed);
-  const size_t num_drawn_from = requests.size();
-  while (requests.size() < wanted) {
-    SampleRequest copy = requests[random.python.below(num_drawn_from)];
-    copy.request_id = options.request_id_prefix + std::to_string(requests.size());
-    requests.push_back(std::move(copy));
-  }
-  return {};
-}
-
-/// A prompt and, if the row says so, how long its answer should be.
-struct Row {
-  std::string prompt;
-  std::optional<int64_t> output_len;
-};
-
-/// What custom and spec_bench share: order, chat template, lengths.
+/// What custom, spec_bench and speed_bench share: the order of the rows.
 Samples sample_rows(std::vector<Row> rows, int64_t output_len, const DatasetOptions& options,
                     const TextModel* model, GlobalRandom& random) {
   random.python = PythonRandom(options.seed);
   if (!options.disable_shuffle) random.python.shuffle(rows);
-  const size_t wanted = options.num_prompts > 0 ? size_t(options.num_prompts) : rows.size();
-  std::vector<SampleRequest> requests;
-  for (Row& row : rows) {
-    if (requests.size() >= wanted) break;
-    SampleRequest request;
-    request.prompt_len = request.output_len = 1;  // without a tokenizer nothing can be counted
-    if (model != nullptr) {
-      if (output_len == -1 && !row.output_len) {
-        return invalid(options.path + ": without an output length every row needs output_tokens");
-      }
-      request.output_len = output_len == -1 ? *row.output_len : output_len;
-      if (!options.skip_chat_template) {
-        if (!model->render_chat) {
-          return invalid("the model has no chat template; use --skip-chat-template");
-        }
-        OCTAVO_TRY(row.prompt, model->render_chat(row.prompt, options.chat_template_kwargs));
-      }
-      request.prompt_len = int64_t(model->encode(row.prompt, true).size());
-    }
-    request.request_id = options.request_id_prefix + std::to_string(requests.size());
-    request.prompts = {std::move(row.prompt)};
-    requests.push_back(std::move(request));
-  }
-  OCTAVO_TRY(oversample(requests, options, wanted, random));
-  return requests;
+  return requests_of_rows(std::move(rows), output_len, options, model, random);
 }
 
 /// Fields of a CSV line; quotes may hold commas, a doubled quote is one.
@@ -168,7 +73,7 @@ std::optional<int64_t> csv_count(const std::string& field) {
 
 Samples sample_sharegpt(const DatasetOptions& options, const TextModel& model,
                         GlobalRandom& random) {
-  OCTAVO_TRY(const std::string text, read_file(options.path));
+  OCTAVO_TRY(const std::string text, read_dataset_file(options.path));
   Json file = Json::parse(text, nullptr, false);
   if (!file.is_array()) return invalid(options.path + ": no JSON list");
   std::vector<const Json*> entries;
@@ -192,11 +97,9 @@ Samples sample_sharegpt(const DatasetOptions& options, const TextModel& model,
     const auto prompt_len = int64_t(model.encode(*prompt, true).size());
     const int64_t output_len =
         is_overridden ? options.sharegpt_output_len : int64_t(model.encode(*answer, true).size());
-    // The bounds that make runs with this file comparable with published ones.
-    if (prompt_len < 4 || (!is_overridden && output_len < 4) || prompt_len > 1024 ||
-        prompt_len + output_len > 2048) {
-      continue;
-    }
+    LengthBounds bounds;
+    if (is_overridden) bounds.min_output_len = 0;
+    if (!bounds.admits(prompt_len, output_len)) continue;
     SampleRequest request;
     request.prompts = {*prompt};
     request.prompt_len = prompt_len;
@@ -229,8 +132,8 @@ Samples sample_spec_bench(const DatasetOptions& options, const TextModel* model,
   OCTAVO_TRY(const std::vector<Json> lines, read_json_lines(options.path));
   std::vector<Row> rows;
   for (const Json& line : lines) {
-    const auto turns = line.find("turns");
-    if (turns == line.end() || !turns->is_array() || turns->empty() || !(*turns)[0].is_string()) {
+    const std::string* prompt = text_of_turn(line, "turns", 0, {});
+    if (prompt == nullptr) {
       return invalid(options.path + ": JSONL file must contain a 'turns' column of lists of texts");
     }
     const std::string* category = text_of(line, "category");
@@ -238,13 +141,37 @@ Samples sample_spec_bench(const DatasetOptions& options, const TextModel* model,
         (category == nullptr || *category != options.spec_bench_category)) {
       continue;
     }
-    rows.push_back({(*turns)[0].get<std::string>(), std::nullopt});
+    rows.push_back({*prompt, std::nullopt});
   }
   return sample_rows(std::move(rows), options.spec_bench_output_len, options, model, random);
 }
 
+Samples sample_speed_bench(const DatasetOptions& options, const TextModel& model,
+                           GlobalRandom& random) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(options.path, error)) {
+    return invalid(
+        fmt::format("--dataset-path {}: speed_bench needs the folder that holds {}.jsonl",
+                    options.path, options.speed_bench_subset));
+  }
+  const std::string path = fmt::format("{}/{}.jsonl", options.path, options.speed_bench_subset);
+  OCTAVO_TRY(const std::vector<Json> lines, read_json_lines(path));
+  std::vector<Row> rows;
+  for (const Json& line : lines) {
+    const std::string* prompt = text_of_turn(line, "messages", 0, "content");
+    if (prompt == nullptr) {
+      return invalid(path + ": JSONL file must contain a 'messages' column with texts");
+    }
+    const std::string* category = text_of(line, "category");
+    const std::string& wanted = options.speed_bench_category;
+    if (!wanted.empty() && (category == nullptr || *category != wanted)) continue;
+    rows.push_back({*prompt, std::nullopt});
+  }
+  return sample_rows(std::move(rows), options.speed_bench_output_len, options, &model, random);
+}
+
 Samples sample_burstgpt(const DatasetOptions& options, const TextModel& model) {
-  OCTAVO_TRY(const std::string text, read_file(options.path));
+  OCTAVO_TRY(const std::string text, read_dataset_file(options.path));
   const auto lines = lines_of(text);
   if (lines.empty()) return invalid(options.path + ": empty");
   const std::vector<std::string> names = csv_fields(lines[0].second);

@@ -45,6 +45,15 @@ struct DatasetOptions {
   int64_t custom_output_len = 256;  // -1: from the file
   int64_t spec_bench_output_len = 256;
   std::string spec_bench_category;  // empty: all
+  std::string speed_bench_subset = "qualitative";
+  int64_t speed_bench_output_len = 4096;
+  std::string speed_bench_category;  // empty: all
+
+  std::string hf_name;  // on the hub; empty: the end of the path
+  std::string hf_subset;
+  std::string hf_split;
+  int64_t hf_output_len = 0;  // 0: the set's own
+  bool hf_streams = true;     // shuffles as vLLM does while it streams the set
 
   int64_t prefix_repetition_prefix_len = 256;
   int64_t prefix_repetition_suffix_len = 256;
@@ -61,6 +70,8 @@ struct DatasetOptions {
 
 /// Names of the data sets that are built, separated by spaces.
 std::string_view dataset_choices();
+/// Error: not among `choices` (separated by spaces); says why if it is one of vLLM's.
+Status check_dataset_name(std::string_view name, std::string_view choices);
 
 /// Draws the requests. `model` may be nullptr (no tokenizer) for custom and spec_bench only. The
 /// same seed gives the same prompts as vLLM's `bench serve`, but for timed_trace, whose blocks
@@ -82,6 +93,9 @@ Samples sample_sharegpt(const DatasetOptions& options, const TextModel& model,
 Samples sample_custom(const DatasetOptions& options, const TextModel* model, GlobalRandom& random);
 Samples sample_spec_bench(const DatasetOptions& options, const TextModel* model,
                           GlobalRandom& random);
+Samples sample_speed_bench(const DatasetOptions& options, const TextModel& model,
+                           GlobalRandom& random);
+Samples sample_hub(const DatasetOptions& options, const TextModel& model, GlobalRandom& random);
 Samples sample_burstgpt(const DatasetOptions& options, const TextModel& model);
 Samples sample_timed_trace(const DatasetOptions& options, const TextModel& model,
                            GlobalRandom& random);

@@ -249,6 +249,189 @@ TEST(Datasets, SpecBenchFiltersByCategory) {
   EXPECT_THAT(draw(options).error().message, HasSubstr("no usable rows"));
 }
 
+/// A folder of files that lives as long as the test.
+class TempFolder {
+ public:
+  explicit TempFolder(const std::string& name)
+      : path_(testing::TempDir() + "octavo_" + std::to_string(::getpid()) + "_" + name) {}
+  ~TempFolder() { std::filesystem::remove_all(path_); }
+  void add(const std::string& name, const std::string& text) const {
+    const std::filesystem::path file = path_ + "/" + name;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file) << text;
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  const std::string path_;
+};
+
+TEST(Datasets, SpeedBenchReadsTheSubsetOfAFolder) {
+  const TempFolder folder("speed");
+  folder.add(
+      "qualitative.jsonl",
+      "{\"category\": \"math\", \"messages\": [{\"role\": \"user\", \"content\": \"2+2\"}]}\n"
+      "{\"category\": \"qa\", \"messages\": [{\"role\": \"user\", \"content\": \"who\"}]}\n");
+  folder.add("throughput_1k.jsonl", "{\"category\": \"x\"}\n");
+  DatasetOptions options;
+  options.name = "speed_bench";
+  options.path = folder.path();
+  options.num_prompts = 0;  // all
+  options.skip_chat_template = options.disable_shuffle = true;
+  auto requests = draw(options);
+  ASSERT_TRUE(requests.ok()) << requests.error().message;
+  EXPECT_THAT(prompts(*requests), ElementsAre("2+2", "who"));
+  EXPECT_EQ((*requests)[0].output_len, 4096);
+  options.speed_bench_category = "qa";
+  EXPECT_THAT(prompts(*draw(options)), ElementsAre("who"));
+  options.speed_bench_subset = "throughput_1k";
+  EXPECT_THAT(draw(options).error().message, HasSubstr("'messages'"));
+  options.path += "/qualitative.jsonl";
+  EXPECT_THAT(draw(options).error().message, HasSubstr("needs the folder"));
+}
+
+DatasetOptions hub(const std::string& path, const std::string& name) {
+  DatasetOptions options;
+  options.name = "hf";
+  options.path = path;
+  options.hf_name = name;
+  options.num_prompts = 3;
+  options.skip_chat_template = options.disable_shuffle = options.no_oversample = true;
+  return options;
+}
+
+TEST(Datasets, HubSetsGiveTheTextsThatTheOriginalTakes) {
+  const TempFolder folder("hub");
+  const auto texts = [&](const std::string& name) {
+    const auto requests = draw(hub(folder.path(), name));
+    EXPECT_TRUE(requests.ok()) << requests.error().message;
+    return requests.ok() ? prompts(*requests) : std::vector<std::string>();
+  };
+  folder.add("question.jsonl", "{\"turns\": [\"first\", \"second\"]}\n");
+  EXPECT_THAT(texts("philschmid/mt-bench"), ElementsAre("first"));
+  folder.add("question.jsonl", "{\"prompt\": \"def f():\"}\n");
+  auto human_eval = hub(folder.path() + "/question.jsonl", "openai/openai_humaneval");
+  EXPECT_THAT(prompts(*draw(human_eval)), ElementsAre("def f():"));
+  EXPECT_EQ((*draw(human_eval))[0].output_len, 256);
+  human_eval.hf_output_len = 9;
+  EXPECT_EQ((*draw(human_eval))[0].output_len, 9);
+  folder.add("question.jsonl", "{\"input\": \"x\", \"instruction\": \"Sort it.\"}\n");
+  EXPECT_THAT(texts("likaixin/InstructCoder"),
+              ElementsAre("x\n\nSort it. Just output the code, do not include any explanation."));
+  EXPECT_EQ((*draw(hub(folder.path(), "likaixin/InstructCoder")))[0].output_len, 200);
+}
+
+TEST(Datasets, HubSetsWithAnswersTakeTheirLengths) {
+  const std::string text = "one two three four five six seven";
+  const TempFolder folder("answers");
+  folder.add("train.json", Json::array({{{"problem", "hi"}, {"solution", text}},
+                                        {{"problem", text}, {"solution", text + " eight"}}})
+                               .dump());
+  auto options = hub(folder.path(), "AI-MO/NuminaMath-CoT");
+  auto requests = draw(options);
+  ASSERT_TRUE(requests.ok()) << requests.error().message;
+  ASSERT_THAT(prompts(*requests), ElementsAre(text));  // "hi" is shorter than four tokens
+  EXPECT_EQ((*requests)[0].output_len, int64_t(tiny().encode(text + " eight", true).size()));
+  options.hf_output_len = 2;  // then nothing is passed over
+  requests = draw(options);
+  EXPECT_THAT(prompts(*requests), ElementsAre("hi", text));
+  EXPECT_EQ((*requests)[1].output_len, 2);
+
+  folder.add("train.json",
+             Json::array({{{"conversations", {{{"value", text}}}}},
+                          {{"conversations", {{{"value", text}}, {{"value", text}}}}}})
+                 .dump());
+  options = hub(folder.path(), "Aeala/ShareGPT_Vicuna_unfiltered");
+  EXPECT_THAT(prompts(*draw(options)), ElementsAre(text));
+
+  folder.add(
+      "train.json",
+      Json::array({{{"system_prompt", "be brief"}, {"question", text}, {"output", text}}}).dump());
+  options = hub(folder.path(), "mgoin/mlperf-inference-llama2-data");
+  EXPECT_THAT(draw(options).error().message, HasSubstr("no chat template"));
+  TextModel model = load(OCTAVO_SOURCE_DIR "/tests/golden/llama");
+  model.render_chat = [](const std::vector<ChatTurn>& turns, const std::string&) {
+    std::string out;
+    for (const ChatTurn& turn : turns) out += turn.role + ":" + turn.text + ";";
+    return Result<std::string>(out);
+  };
+  requests = draw(options, &model);
+  ASSERT_TRUE(requests.ok()) << requests.error().message;
+  EXPECT_THAT(prompts(*requests), ElementsAre("system:be brief;user:" + text + ";"));
+  EXPECT_EQ((*requests)[0].output_len, int64_t(tiny().encode(text, false).size()));
+}
+
+/// The first rows of a set of `count`, in the order in which they are drawn.
+std::vector<std::string> hub_order(size_t count, uint32_t seed, bool streams) {
+  const TempFolder folder("order");
+  std::string text;
+  for (size_t i = 0; i < count; ++i) text += Json{{"prompt", std::to_string(i)}}.dump() + "\n";
+  folder.add("test.jsonl", text);
+  auto options = hub(folder.path(), "openai/openai_humaneval");
+  options.disable_shuffle = false;
+  options.num_prompts = 7;
+  options.seed = seed;
+  options.hf_streams = streams;
+  const auto requests = draw(options);
+  return requests.ok() ? prompts(*requests) : std::vector<std::string>{requests.error().message};
+}
+
+// What datasets 5.2.0 and numpy 2.3.5 gave.
+TEST(Datasets, HubSetsAreShuffledAsTheHubsLibraryDoes) {
+  for (const bool streams : {true, false}) {
+    EXPECT_THAT(hub_order(7, 0, streams), ElementsAre("2", "4", "3", "6", "5", "0", "1"));
+    EXPECT_THAT(hub_order(7, 3, streams), ElementsAre("5", "6", "2", "1", "4", "3", "0"));
+  }
+  EXPECT_THAT(hub_order(2500, 0, false),
+              ElementsAre("1861", "799", "68", "458", "1476", "1631", "2118"));
+  EXPECT_THAT(hub_order(2500, 3, true),
+              ElementsAre("334", "618", "590", "388", "679", "105", "797"));
+}
+
+TEST(Datasets, HubFilesAreThoseOfTheSplit) {
+  const TempFolder folder("split");
+  folder.add("main/train-00000-of-00001.jsonl", "{\"question\": \"a\"}\n");
+  folder.add("main/test-00000-of-00002.jsonl", "{\"question\": \"b\"}\n");
+  folder.add("main/test-00001-of-00002.jsonl", "{\"question\": \"c\"}\n");
+  folder.add("other/eval/x.jsonl", "{\"question\": \"d\"}\n");
+  folder.add("dataset_infos.json", "{}");
+  folder.add("parquet/test.parquet", "PAR1");
+  auto options = hub(folder.path(), "openai/gsm8k");
+  EXPECT_THAT(prompts(*draw(options)), ElementsAre("b", "c"));
+  options.hf_split = "train";
+  EXPECT_THAT(prompts(*draw(options)), ElementsAre("a"));
+  options.hf_split = "validation";
+  EXPECT_THAT(draw(options).error().message, HasSubstr("--hf-split validation"));
+  options.hf_split = "test";
+  options.hf_subset = "other";
+  EXPECT_THAT(prompts(*draw(options)), ElementsAre("d"));
+  options.hf_subset = "none";
+  EXPECT_THAT(draw(options).error().message, HasSubstr("--hf-subset none"));
+  options.hf_subset = "parquet";
+  EXPECT_THAT(draw(options).error().message, HasSubstr("JSON lines"));
+}
+
+TEST(Datasets, HubSetsThatCannotBeReadAreNamed) {
+  const TempFolder folder("no_hub");
+  folder.add("philschmid/mt-bench/test.jsonl", "{\"turns\": \"no list\"}\n");
+  const auto failure = [](const DatasetOptions& options) {
+    const auto requests = draw(options);
+    return requests.ok() ? std::string("it was accepted") : requests.error().message;
+  };
+  EXPECT_THAT(failure(hub("philschmid/mt-bench", "")), HasSubstr("nothing is downloaded"));
+  auto options = hub(folder.path() + "/philschmid/mt-bench/", "");  // known by its path
+  EXPECT_THAT(failure(options), HasSubstr("--hf-split train"));
+  options.hf_split = "test";
+  EXPECT_THAT(failure(options), HasSubstr("row 1 lacks one of the texts turns"));
+  EXPECT_THAT(failure(hub(folder.path(), "someone/else")), HasSubstr("philschmid/mt-bench"));
+  EXPECT_THAT(failure(hub(folder.path(), "yale-nlp/MMVU")), HasSubstr("text only"));
+  EXPECT_THAT(failure(hub(folder.path(), "vdaita/edit_5k_char")), HasSubstr("custom"));
+  folder.add("philschmid/mt-bench/test.jsonl", "[1, 2]");
+  EXPECT_THAT(failure(options), HasSubstr("no JSON list of objects"));
+  options.hf_output_len = -4;
+  EXPECT_THAT(failure(options), HasSubstr("--hf-output-len"));
+}
+
 TEST(Datasets, TraceHashesBecomeTheSameTokensEveryTime) {
   const TempFile file(
       "trace.jsonl",

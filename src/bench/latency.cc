@@ -18,21 +18,28 @@ constexpr auto kFlags = std::to_array<config::Option>({
     {"output-len", OptionKind::kInt, "128", "Tokens of an answer."},
     {"batch-size", OptionKind::kInt, "8", "Prompts at once."},
     {"n", OptionKind::kInt, "1", "Answers to a prompt."},
-    {"use-beam-search", OptionKind::kSwitch, "", "", {}, 0, false},
+    {"use-beam-search", OptionKind::kSwitch, "", "octavo has no beam search.", {}, 0, false},
     {"num-iters-warmup", OptionKind::kInt, "10", "Iterations that are not counted."},
     {"num-iters", OptionKind::kInt, "30", "Iterations."},
-    {"profile", OptionKind::kSwitch, "", "", {}, 0, false},
+    {"profile",
+     OptionKind::kSwitch,
+     "",
+     "octavo writes no traces; octavo bench roofline shows where the time goes.",
+     {},
+     0,
+     false},
     {"output-json", OptionKind::kText, "", "File of the result."},
-    {"disable-detokenize", OptionKind::kSwitch, "", "", {}, 0, false},
+    {"disable-detokenize", OptionKind::kSwitch, "", "Do not turn tokens into text."},
 });
 constexpr auto kPercentiles = std::to_array<int>({10, 25, 50, 75, 90, 99});
 constexpr auto kCounts =
     std::to_array<std::string_view>({"input-len", "output-len", "batch-size", "n", "num-iters"});
 
 /// One batch would find itself in the cache from its second iteration on.
-void turn_prefix_cache_off(config::Config& config) {
+Status turn_prefix_cache_off(const config::CommandLine&, config::Config& config) {
   auto& enabled = config.engine.cache.enable_prefix_caching;
   if (!enabled) enabled = false;
+  return {};
 }
 
 /// One batch of random ids below 10,000, as the original draws them.
@@ -46,6 +53,7 @@ std::vector<OfflineRequest> make_batch(const config::CommandLine& line, int64_t 
     const auto begin = ids.begin() + static_cast<ptrdiff_t>(i * input_len);
     batch[i].prompt.assign(begin, begin + static_cast<ptrdiff_t>(input_len));
     batch[i].max_tokens = line.integer("output-len");
+    batch[i].ids_only = line.flag("disable-detokenize");
   }
   return batch;
 }

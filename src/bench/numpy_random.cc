@@ -103,6 +103,19 @@ std::vector<int64_t> NumpyGenerator::integers(int64_t low, int64_t high, size_t 
   return out;
 }
 
+std::vector<int64_t> NumpyGenerator::permutation(size_t count) {
+  CHECK(count <= std::numeric_limits<uint32_t>::max());
+  std::vector<int64_t> out(count);
+  std::iota(out.begin(), out.end(), 0);
+  for (size_t i = count; i-- > 1;) {
+    const auto mask = uint32_t(~uint64_t{0} >> std::countl_zero(uint64_t{i}));
+    uint32_t place = next32() & mask;
+    while (place > i) place = next32() & mask;
+    std::swap(out[i], out[place]);
+  }
+  return out;
+}
+
 uint64_t NumpyLegacy::masked_below(uint64_t max) {
   if (max == 0) return 0;
   CHECK(max <= std::numeric_limits<uint32_t>::max());

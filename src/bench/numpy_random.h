@@ -16,6 +16,9 @@ class NumpyGenerator {
 
   /// rng.integers(low, high, size=count): uniform in [low, high). low < high.
   std::vector<int64_t> integers(int64_t low, int64_t high, size_t count);
+  /// rng.permutation(count): 0 to count - 1 in a random order, also what rng.shuffle does to a
+  /// list.
+  std::vector<int64_t> permutation(size_t count);
   uint64_t next64();
 
  private:

@@ -19,6 +19,7 @@ namespace octavo::bench {
 struct OfflineRequest {
   std::vector<int32_t> prompt;
   int64_t max_tokens = 0;
+  bool ids_only = false;  // its tokens are not made text
 };
 
 struct OfflineRun {

@@ -72,10 +72,14 @@ std::optional<OfflineCommand> read_offline(std::string_view name,
 std::optional<OfflineCommand> open_offline(std::string_view name,
                                            std::span<const config::Option> table,
                                            std::span<const std::string> args, const Host& host,
-                                           void (*adjust)(config::Config&), int& exit_code) {
+                                           Prepare prepare, int& exit_code) {
   auto command = read_offline(name, table, args, host, exit_code);
   if (!command) return std::nullopt;
-  adjust(command->config);
+  if (const Status status = prepare(command->line, command->config); !status.ok()) {
+    exit_code = kUsageError;
+    fmt::print(host.err, "octavo bench {}: error: {}\n", name, status.error().message);
+    return std::nullopt;
+  }
   auto engine = host.open_engine(command->config);
   if (!engine.ok()) {
     exit_code = kFailed;

@@ -26,11 +26,14 @@ std::optional<OfflineCommand> read_offline(std::string_view name,
                                            std::span<const std::string> args, const Host& host,
                                            int& exit_code);
 
-/// The same, and opens the engine. `adjust` sees the configuration before the model is loaded.
+/// Checks the options and sets what a command needs, before the model is loaded.
+using Prepare = Status (*)(const config::CommandLine& line, config::Config& config);
+
+/// The same, and opens the engine. An error of `prepare` is one of usage.
 std::optional<OfflineCommand> open_offline(std::string_view name,
                                            std::span<const config::Option> table,
                                            std::span<const std::string> args, const Host& host,
-                                           void (*adjust)(config::Config&), int& exit_code);
+                                           Prepare prepare, int& exit_code);
 
 /// A batch that is run again and again: the options `counts` are from 1 to 2^20, num-iters-warmup
 /// from 0, and input-len and output-len together fit the model. kInvalidArgument names the option.

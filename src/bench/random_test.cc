@@ -54,6 +54,20 @@ TEST(NumpyGenerator, GivesNumpysIntegers) {
   EXPECT_EQ(checked, 28);
 }
 
+TEST(NumpyGenerator, GivesNumpysPermutations) {
+  int checked = 0;
+  const Json all = vectors("permutation");
+  for (const auto& [seed, rows] : all.items()) {
+    SCOPED_TRACE("seed " + seed);
+    NumpyGenerator random(std::stoull(seed));
+    for (const Json& row : rows) {
+      EXPECT_EQ(random.permutation(row.size()), row.get<std::vector<int64_t>>());
+      ++checked;
+    }
+  }
+  EXPECT_EQ(checked, 12);
+}
+
 TEST(NumpyLegacy, GivesNumpysValues) {
   int checked = 0;
   const Json all = vectors("legacy");

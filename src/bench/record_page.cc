@@ -50,7 +50,7 @@ constexpr auto kServingRows = std::to_array<Row>({
     {"Policy", {"/config/scheduler/policy"}},
     {"Performance mode", {"/config/scheduler/performance_mode"}},
     {"# Device"},
-    {"Parallelism"},
+    {"Parallelism", {"/config/parallel"}},
     {"Threads", {"/config/device/num_threads"}},
     {"Kernels", {"/config/device/kernels"}},
     {"CPU", {"/machine/cpu_model"}},

@@ -28,9 +28,10 @@ constexpr auto kCounts =
     std::to_array<std::string_view>({"input-len", "output-len", "batch-size", "num-iters"});
 
 /// Steps are to be timed, and each iteration is to compute its prompt.
-void adjust(config::Config& config) {
+Status adjust(const config::CommandLine&, config::Config& config) {
   config.engine.profile = true;
   config.engine.cache.enable_prefix_caching = false;
+  return {};
 }
 
 Result<StepTimes> run_engine(OfflineCommand& command) {

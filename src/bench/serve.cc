@@ -31,7 +31,6 @@ namespace {
 constexpr int kUsageError = 2;
 constexpr int kFailed = 1;
 constexpr double kMaxWaitForHashS = 30;
-constexpr double kSaturated = 0.8;  // of one core; beyond it the client's own queueing shows
 
 using Clock = std::chrono::steady_clock;
 
@@ -357,12 +356,7 @@ class ServeRun {
     }
     const double share = result.cpu_s / result.duration_s;
     say("Client CPU: {:.1f} % of one core ({:.3f} s)", share * 100, result.cpu_s);
-    if (share > kSaturated) {
-      fmt::print(host_.err,
-                 "WARNING: this client was busy {:.0f} % of the time: the latencies above contain "
-                 "its own queueing. Lower the load or split it over several clients.\n",
-                 share * 100);
-    }
+    fmt::print(host_.err, "{}", saturation_warning(share));
   }
 
   void report_spec_decode(const std::optional<std::string>& before,

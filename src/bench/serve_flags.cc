@@ -8,10 +8,18 @@ namespace {
 using config::Option;
 using enum config::OptionKind;
 
-constexpr Option later(std::string_view name, config::OptionKind kind,
-                       std::string_view default_text) {
-  return {name, kind, default_text, "Not built yet.", {}, 0, false};
+/// An option of vLLM's that has no meaning here, and why.
+constexpr Option refused(std::string_view name, config::OptionKind kind,
+                         std::string_view default_text, std::string_view reason) {
+  return {name, kind, default_text, reason, {}, 0, false};
 }
+
+constexpr std::string_view kNoMedia =
+    "Of random-mm, whose requests carry images and videos; octavo bench sends text only.";
+constexpr std::string_view kNoAudio =
+    "Of speech sets, whose requests carry audio; octavo bench sends text only.";
+constexpr std::string_view kNoBlazedit =
+    "Of Blazedit, whose prompts octavo does not carry; use --dataset-name custom.";
 
 constexpr auto kFlags = std::to_array<Option>({
     // Target and payload.
@@ -38,7 +46,7 @@ constexpr auto kFlags = std::to_array<Option>({
     {"logprobs", kInt, "", "Log probabilities per token, completions only."},
     {"ignore-eos", kSwitch, "", "Generate up to the length asked for."},
     {"use-beam-search", kSwitch, "", "Accepted; these payloads do not use it."},
-    {"chat-template-kwargs", kJson, "", "Arguments of the chat template (custom, spec_bench)."},
+    {"chat-template-kwargs", kJson, "", "Arguments of the chat template (custom, speed_bench)."},
     {"lora-modules", kList, "", "Adapter names to send requests to."},
     {"lora-assignment", kChoice, "random", "How adapters are chosen.", "random round-robin"},
     {"insecure", kSwitch, "", "Do not check TLS certificates."},
@@ -80,8 +88,8 @@ constexpr auto kFlags = std::to_array<Option>({
     {"no-oversample", kSwitch, "", "Do not repeat rows when there are too few."},
     {"skip-chat-template", kSwitch, "", "Send prompts as they are."},
     {"disable-shuffle", kSwitch, "", "Keep the order of the file."},
-    later("enable-multimodal-chat", kSwitch, ""),
-    later("no-stream", kSwitch, ""),
+    {"enable-multimodal-chat", kSwitch, "", "Accepted; text goes out as openai-chat sends it."},
+    {"no-stream", kSwitch, "", "Shuffle all rows of an hf set, not a buffer of 1,000."},
     {"random-input-len", kInt, "1024", "Tokens of a random prompt."},
     {"random-output-len", kInt, "128", "Tokens of its answer."},
     {"random-prefix-len", kInt, "0", "Tokens that all random prompts share."},
@@ -90,7 +98,7 @@ constexpr auto kFlags = std::to_array<Option>({
     {"no-reranker", kSwitch, "", "The model scores by embeddings (random-rerank)."},
     {"sharegpt-output-len", kInt, "", "Output length instead of the file's."},
     {"custom-output-len", kInt, "256", "Output length; -1 takes the file's."},
-    later("custom-ensure-client-side-data", kSwitch, ""),
+    {"custom-ensure-client-side-data", kSwitch, "", "Accepted; prompts hold no links to media."},
     {"prefix-repetition-prefix-len", kInt, "256", "Tokens of a shared prefix."},
     {"prefix-repetition-suffix-len", kInt, "256", "Tokens after it."},
     {"prefix-repetition-num-prefixes", kInt, "10", "Different prefixes."},
@@ -103,22 +111,24 @@ constexpr auto kFlags = std::to_array<Option>({
     {"timed-trace-label-input-length", kText, "input_length", "Field of the input length."},
     {"timed-trace-label-output-length", kText, "output_length", "Field of the output length."},
     {"timed-trace-label-hash-ids", kText, "hash_ids", "Field of the hashes."},
-    later("hf-subset", kText, ""),
-    later("hf-split", kText, ""),
-    later("hf-name", kText, ""),
-    later("hf-output-len", kInt, ""),
-    later("speed-bench-dataset-subset", kText, "qualitative"),
-    later("speed-bench-output-len", kInt, "4096"),
-    later("speed-bench-category", kText, ""),
-    later("random-mm-base-items-per-request", kInt, "1"),
-    later("random-mm-num-mm-items-range-ratio", kFloat, "0.0"),
-    later("random-mm-limit-mm-per-prompt", kText, ""),
-    later("random-mm-bucket-config", kText, ""),
-    later("asr-max-audio-len-sec", kFloat, ""),
-    later("asr-min-audio-len-sec", kFloat, ""),
-    later("blazedit-min-distance", kFloat, "0.0"),
-    later("blazedit-max-distance", kFloat, "1.0"),
-    later("bfcl-categories", kList, ""),
+    {"hf-subset", kText, "", "Folder of the set's subset; gsm8k: main if there is one."},
+    {"hf-split", kText, "", "Split whose files are read; default: vLLM's for the set."},
+    {"hf-name", kText, "", "The set's name on the hub; default: the end of --dataset-path."},
+    {"hf-output-len", kInt, "", "Tokens of an answer; default: the set's."},
+    {"speed-bench-dataset-subset", kChoice, "qualitative", "Which file of the folder.",
+     "qualitative throughput_1k throughput_2k throughput_8k throughput_16k throughput_32k"},
+    {"speed-bench-output-len", kInt, "4096", "Tokens of an answer."},
+    {"speed-bench-category", kText, "", "Only this category."},
+    refused("random-mm-base-items-per-request", kInt, "1", kNoMedia),
+    refused("random-mm-num-mm-items-range-ratio", kFloat, "0.0", kNoMedia),
+    refused("random-mm-limit-mm-per-prompt", kText, "", kNoMedia),
+    refused("random-mm-bucket-config", kText, "", kNoMedia),
+    refused("asr-max-audio-len-sec", kFloat, "inf", kNoAudio),
+    refused("asr-min-audio-len-sec", kFloat, "0.0", kNoAudio),
+    refused("blazedit-min-distance", kFloat, "0.0", kNoBlazedit),
+    refused("blazedit-max-distance", kFloat, "1.0", kNoBlazedit),
+    refused("bfcl-categories", kList, "",
+            "Of BFCL, whose requests carry tool definitions; octavo bench sends text only."),
 });
 
 }  // namespace

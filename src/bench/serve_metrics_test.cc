@@ -298,6 +298,13 @@ TEST(ServeReport, FileNamesSayTheLoad) {
             "mine-ramp-up-linear-1qps-9qps-concurrency4-name-20260102-030405.json");
 }
 
+TEST(ServeReport, ASaturatedClientIsAWarning) {
+  EXPECT_EQ(saturation_warning(0), "");
+  EXPECT_EQ(saturation_warning(0.8), "");
+  EXPECT_EQ(saturation_warning(std::nan("")), "");
+  EXPECT_THAT(saturation_warning(0.93), HasSubstr("busy 93 % of the time"));
+}
+
 TEST(ServeReport, TenFailuresAreShown) {
   EXPECT_EQ(format_failures({answered(0, 1, {}, 1)}), "");
   const std::string text = format_failures(std::vector<Outcome>(12, failed("Bad Gateway")));

@@ -20,13 +20,6 @@ constexpr double kRowHeight = 9;
 
 constexpr std::array<std::string_view, 4> kColors = {"#636efa", "#109618", "#ff7f0e", "#d62728"};
 
-std::string svg_begin(std::string_view label, double height) {
-  return fmt::format(
-      "<svg role=\"img\" aria-label=\"{0}\" width=\"{1:.0f}\" height=\"{2:.0f}\" viewBox=\"0 0 "
-      "{1:.0f} {2:.0f}\">\n",
-      html_escape(label), kWidth, height);
-}
-
 /// One request's row: a path for each colour, gaps of one colour that touch as one piece.
 class Row {
  public:
@@ -114,8 +107,8 @@ std::string histogram(std::string_view title, std::span<const int64_t> values,
   }
   const Scale y(0, *std::ranges::max_element(counts), kBottom, kTop);
   std::string out = fmt::format("<h2>{}</h2>\n", html_escape(title)) +
-                    svg_begin(title, kBottom + kAxisHeight) + svg_axis_y(y, kLeft, kWidth - 20) +
-                    svg_axis_x(x, kBottom, kBottom);
+                    svg_begin(title, kWidth, kBottom + kAxisHeight) +
+                    svg_axis_y(y, kLeft, kWidth - 20) + svg_axis_x(x, kBottom, kBottom);
   const double width = (kWidth - 20 - kLeft) / double(kBins);
   for (size_t i = 0; i < kBins; ++i) {
     if (counts[i] == 0) continue;
@@ -148,7 +141,7 @@ std::string stacked(std::span<const int64_t> prompt_lens, std::span<const int64_
   }
   const double width = std::max(1.0, (kWidth - 20 - kLeft) / double(count) * 0.8);
   return "<h2>Tokens of each request: prompt, and output above it</h2>\n" +
-         svg_begin("tokens of each request", kBottom + kAxisHeight) +
+         svg_begin("tokens of each request", kWidth, kBottom + kAxisHeight) +
          svg_axis_y(y, kLeft, kWidth - 20) + svg_axis_x(x, kBottom, kBottom) +
          fmt::format(
              "<path d=\"{}\" stroke=\"#4682b4\" stroke-width=\"{:.1f}\"/>\n<path d=\"{}\" "
@@ -189,8 +182,8 @@ std::string timeline_page(std::span<const Outcome> outcomes,
       legend({"TTFT", fmt::format("ITL < {:.0f} ms", itl_limits_ms[0]),
               fmt::format("{:.0f} ms ≤ ITL < {:.0f} ms", itl_limits_ms[0], itl_limits_ms[1]),
               fmt::format("ITL ≥ {:.0f} ms", itl_limits_ms[1])});
-  body += svg_begin("timeline of requests", bottom + kAxisHeight) + svg_axis_x(scale, bottom, 10) +
-          rows + "</svg>\n";
+  body += svg_begin("timeline of requests", kWidth, bottom + kAxisHeight) +
+          svg_axis_x(scale, bottom, 10) + rows + "</svg>\n";
   body += fmt::format(
       "<p class=\"note\">Seconds since the first send; a row for each of {} of {} "
       "requests ({} failed).</p>\n",

@@ -72,7 +72,7 @@ TEST(ServePlots, BinsHoldEveryValue) {
 TEST(Svg, ScalesAndTicks) {
   const Scale scale(0, 10, 100, 200);
   EXPECT_DOUBLE_EQ(scale.at(5), 150);
-  EXPECT_DOUBLE_EQ(scale.tick_step(), 2);
+  EXPECT_EQ(scale.ticks(), (std::vector<double>{0, 2, 4, 6, 8, 10}));
   const Scale point(3, 3, 0, 1);
   EXPECT_LT(point.low(), 3);
   EXPECT_GT(point.high(), 3);

@@ -250,6 +250,15 @@ void add_extras(const ServeReport& report, Json& out) {
 
 }  // namespace
 
+std::string saturation_warning(double cpu_share) {
+  constexpr double kSaturated = 0.8;  // beyond it the client's own queueing shows
+  if (!(cpu_share > kSaturated)) return {};
+  return fmt::format(
+      "WARNING: this client was busy {:.0f} % of the time: the latencies above contain its own "
+      "queueing. Lower the load or split it over several clients.\n",
+      cpu_share * 100);
+}
+
 std::string format_failures(const std::vector<Outcome>& outcomes) {
   constexpr int kMaxShown = 10;
   std::string out;

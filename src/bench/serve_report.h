@@ -67,6 +67,9 @@ std::string format_block(const ServeReport& report);
 /// Up to ten lines `Error i: ...`, with their heading; empty without failures.
 std::string format_failures(const std::vector<Outcome>& outcomes);
 
+/// A line for a client that was busy for this share of one core; empty while that is harmless.
+std::string saturation_warning(double cpu_share);
+
 /// The saved object. Lists per request only if `is_detailed`, but for latencies and queue_times.
 nlohmann::ordered_json result_json(const ServeReport& report, bool is_detailed);
 

@@ -1,13 +1,12 @@
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace octavo::bench {
+#include "bench/svg.h"
 
-enum class ChartScale : uint8_t { kLinear, kLog, kSqrt };
+namespace octavo::bench {
 
 struct ChartPoint {
   double x = 0;
@@ -28,8 +27,8 @@ struct Chart {
   std::string title;
   std::string x_label;
   std::string y_label;
-  ChartScale x_scale = ChartScale::kLinear;
-  ChartScale y_scale = ChartScale::kLinear;
+  ScaleKind x_scale = ScaleKind::kLinear;
+  ScaleKind y_scale = ScaleKind::kLinear;
   std::vector<ChartSeries> series;
 };
 
@@ -41,8 +40,5 @@ std::string draw_charts(const std::vector<std::vector<Chart>>& rows, double heig
 /// A page with drawings and a table, also self-contained.
 std::string chart_page(std::string_view title, const std::vector<std::string>& drawings,
                        const std::vector<std::vector<std::string>>& table);
-
-/// Round numbers between two values, three to eight of them where they differ.
-std::vector<double> axis_ticks(double low, double high, ChartScale scale);
 
 }  // namespace octavo::bench

@@ -78,10 +78,8 @@ std::string server_of(const SweepPoint& point) {
   return folder.substr(kBegin.size(), end == folder.npos ? end : end - kBegin.size());
 }
 
-ChartScale scale_of(const std::string& name) {
-  return name == "log"    ? ChartScale::kLog
-         : name == "sqrt" ? ChartScale::kSqrt
-                          : ChartScale::kLinear;
+ScaleKind scale_of(const std::string& name) {
+  return name == "log" ? ScaleKind::kLog : name == "sqrt" ? ScaleKind::kSqrt : ScaleKind::kLinear;
 }
 
 /// A name of a file from values of variables.
@@ -292,9 +290,12 @@ class ParetoPlot {
       best.points.push_back({rates_[i].first, rates_[i].second, rates_[i].second, rates_[i].second,
                              label_of(points[i])});
     }
-    return {"Throughput against speed",    "output tokens/s of a user",
-            "output tokens/s of a device", ChartScale::kLinear,
-            ChartScale::kLinear,           {std::move(best), std::move(others)}};
+    return {"Throughput against speed",
+            "output tokens/s of a user",
+            "output tokens/s of a device",
+            ScaleKind::kLinear,
+            ScaleKind::kLinear,
+            {std::move(best), std::move(others)}};
   }
 
   std::vector<std::vector<std::string>> make_table(const std::vector<SweepPoint>& points,

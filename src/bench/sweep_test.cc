@@ -150,7 +150,7 @@ TEST(SweepData, TheFrontIsWhatNoOtherBeats) {
 TEST(SweepChart, DrawsWhatCanBeDrawn) {
   Chart chart;
   chart.title = "<a & b>";
-  chart.x_scale = ChartScale::kLog;
+  chart.x_scale = ScaleKind::kLog;
   chart.series.push_back(
       {"s", {{1, 2, 1, 3, "p"}, {0, 2, 2, 2, "at zero"}, {NAN, 1, 1, 1, ""}, {100, 5, 5, 5, ""}}});
   const std::string svg = draw_charts({{chart}}, 300);
@@ -170,17 +170,20 @@ TEST(SweepChart, TicksAreFewAndInside) {
   for (int round = 0; round < 1000; ++round) {
     const double low = std::exp(random.uniform() * 20 - 10);
     const double high = low * (1 + std::exp(random.uniform() * 16 - 8));
-    for (const ChartScale scale : {ChartScale::kLinear, ChartScale::kLog, ChartScale::kSqrt}) {
-      const auto ticks = axis_ticks(low, high, scale);
+    for (const ScaleKind scale : {ScaleKind::kLinear, ScaleKind::kLog, ScaleKind::kSqrt}) {
+      const auto ticks = Scale(low, high, 0, 100, scale).ticks();
       EXPECT_LE(ticks.size(), 14u) << low << " " << high;
+      EXPECT_GE(ticks.size(), 1u) << low << " " << high;
       for (const double tick : ticks) {
         EXPECT_GE(tick, low * (1 - 1e-9));
         EXPECT_LE(tick, high * (1 + 1e-9));
       }
     }
   }
-  EXPECT_TRUE(axis_ticks(1, 1, ChartScale::kLinear).empty());
-  EXPECT_TRUE(axis_ticks(NAN, 1, ChartScale::kLinear).empty());
+  EXPECT_EQ(Scale(1, 100, 0, 100, ScaleKind::kLog).ticks(),
+            (std::vector<double>{1, 2, 5, 10, 20, 50, 100}));
+  EXPECT_DOUBLE_EQ(Scale(1, 100, 0, 100, ScaleKind::kLog).at(10), 50);
+  EXPECT_DOUBLE_EQ(Scale(0, 100, 0, 100, ScaleKind::kSqrt).at(25), 50);
 }
 
 }  // namespace

@@ -13,15 +13,21 @@
 
 namespace octavo::bench {
 
+/// One message of a conversation.
+struct ChatTurn {
+  std::string role;
+  std::string text;
+};
+
 /// What data sets need of a model: its tokenizer, counted as Hugging Face's library counts it.
 struct TextModel {
   std::unique_ptr<tokenizer::Tokenizer> tokenizer;
   int64_t vocab_size = 0;        // without added tokens
   std::vector<int64_t> allowed;  // ids below vocab_size that are not special, ascending
   int64_t num_special_tokens_to_add = 0;
-  /// One user turn and the generation prompt through the model's chat template; `kwargs` is a JSON
-  /// object or empty. Unset: the model has no template.
-  std::function<Result<std::string>(std::string_view prompt, const std::string& kwargs)>
+  /// Turns and the generation prompt through the model's chat template; `kwargs` is a JSON object
+  /// or empty. Unset: the model has no template.
+  std::function<Result<std::string>(const std::vector<ChatTurn>& turns, const std::string& kwargs)>
       render_chat;
 
   std::vector<int64_t> encode(std::string_view text, bool add_special_tokens) const;

@@ -31,7 +31,7 @@ std::string describe(const RateTest& test) {
 std::vector<Knob> default_knobs() {
   return {{"max-num-seqs", {}},
           {"max-num-batched-tokens", {}},
-          {"performance-mode", {"throughput"}},
+          {"performance-mode", {"throughput", "interactivity", "balanced"}},
           {"kv-cache-dtype", {"fp8"}}};
 }
 

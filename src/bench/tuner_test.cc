@@ -11,6 +11,7 @@
 #include "bench/rate_bisection.h"
 #include "bench/tune.h"
 #include "bench/tune_target.h"
+#include "config/parse_serve.h"
 
 namespace octavo::bench {
 namespace {
@@ -138,6 +139,7 @@ class FakeTarget final : public TuneTarget {
     return {};
   }
   std::optional<std::string> value_in_use(const std::string& flag) override {
+    if (flag == "performance-mode") return "balanced";
     if (flag != "max-num-seqs" || flags_.contains("broken")) return std::nullopt;
     return flags_.contains(flag) ? flags_[flag] : "8";
   }
@@ -219,6 +221,21 @@ TEST(Tuner, ValuesInUseAreThoseOfTheChosenFlags) {
   std::vector<std::string> tried;
   for (const TuneStep& step : result.steps) tried.push_back(step.value_before + ">" + step.value);
   EXPECT_EQ(tried, (std::vector<std::string>{">", "8>64", ">1", "8>16", "8>32", "8>64"}));
+}
+
+TEST(Tuner, EveryModeThatIsNotInUseIsTried) {
+  FakeTarget target;
+  std::vector<std::string> tried;
+  for (const Knob& knob : default_knobs()) {
+    for (const std::string& value : knob.values) {
+      const std::vector<std::string> words{"model", "--" + knob.name, value};
+      EXPECT_TRUE(config::parse_serve(words, [](auto) { return std::nullopt; }).ok()) << value;
+    }
+    if (knob.name != "performance-mode") continue;
+    const TuneResult result = tune(target, {knob});
+    for (const TuneStep& step : result.steps) tried.push_back(step.value);
+  }
+  EXPECT_EQ(tried, (std::vector<std::string>{"", "throughput", "interactivity"}));
 }
 
 TEST(Tuner, AMajorityDecidesAndEndsARate) {

@@ -18,6 +18,12 @@ constexpr auto kBackends = std::to_array<Backend>({
     {"openai-chat", Wire::kChat, "chat/completions"},
     {"openai-responses", Wire::kResponses, "responses"},
     {"openai-embeddings", Wire::kEmbeddings, "embeddings", true},
+    // For text CLIP and VLM2Vec send what the two backends before them do.
+    {"openai-embeddings-chat", Wire::kEmbeddingsChat, "embeddings", true},
+    {"openai-embeddings-clip", Wire::kEmbeddingsChat, "embeddings", true},
+    {"openai-embeddings-vlm2vec", Wire::kEmbeddingsChat, "embeddings", true},
+    {"infinity-embeddings", Wire::kInfinity, "embeddings", true},
+    {"infinity-embeddings-clip", Wire::kInfinity, "embeddings", true},
     {"vllm-pooling", Wire::kPooling, "pooling", true},
     {"vllm-rerank", Wire::kRerank, "rerank", true},
 });
@@ -26,6 +32,13 @@ Json prompt_json(const SampleRequest& request) {
   if (!request.token_ids.empty()) return request.token_ids;
   if (request.prompts.size() == 1) return request.prompts[0];
   return request.prompts;
+}
+
+/// One user turn with a list of one text part.
+Json user_turn(const SampleRequest& request) {
+  return Json::array(
+      {{{"role", "user"},
+        {"content", Json::array({{{"type", "text"}, {"text", prompt_json(request)}}})}}});
 }
 
 /// A parser for each thread: its buffers are kept from event to event.
@@ -85,7 +98,9 @@ const Backend* find_backend(std::string_view name) {
 }
 
 std::string_view backend_choices() {
-  return "vllm openai openai-chat openai-responses openai-embeddings vllm-pooling vllm-rerank";
+  return "vllm openai openai-chat openai-responses openai-embeddings openai-embeddings-chat "
+         "openai-embeddings-clip openai-embeddings-vlm2vec infinity-embeddings "
+         "infinity-embeddings-clip vllm-pooling vllm-rerank";
 }
 
 std::string make_payload(const PayloadOptions& options, const SampleRequest& request) {
@@ -98,9 +113,7 @@ std::string make_payload(const PayloadOptions& options, const SampleRequest& req
       body["logprobs"] = options.logprobs ? Json(*options.logprobs) : Json();
       break;
     case Wire::kChat:
-      body["messages"] = Json::array(
-          {{{"role", "user"},
-            {"content", Json::array({{{"type", "text"}, {"text", prompt_json(request)}}})}}});
+      body["messages"] = user_turn(request);
       body["max_completion_tokens"] = request.output_len;
       break;
     case Wire::kResponses:
@@ -112,6 +125,13 @@ std::string make_payload(const PayloadOptions& options, const SampleRequest& req
     case Wire::kEmbeddings:
       body["input"] = prompt_json(request);
       body["truncate_prompt_tokens"] = -1;
+      break;
+    case Wire::kEmbeddingsChat:
+      body["messages"] = user_turn(request);
+      body["truncate_prompt_tokens"] = -1;
+      break;
+    case Wire::kInfinity:
+      body["input"] = prompt_json(request);
       break;
     case Wire::kPooling:
       body["truncate_prompt_tokens"] = -1;

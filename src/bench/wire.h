@@ -12,7 +12,16 @@
 
 namespace octavo::bench {
 
-enum class Wire : uint8_t { kCompletions, kChat, kResponses, kEmbeddings, kPooling, kRerank };
+enum class Wire : uint8_t {
+  kCompletions,
+  kChat,
+  kResponses,
+  kEmbeddings,
+  kEmbeddingsChat,  // /v1/embeddings with messages
+  kInfinity,        // Infinity's /embeddings
+  kPooling,
+  kRerank
+};
 
 /// One value of --backend.
 struct Backend {

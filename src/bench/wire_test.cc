@@ -43,6 +43,10 @@ TEST(Payload, EachApiHasItsOwnFields) {
                 R"({"model":"m","input":"Hi","max_output_tokens":5,"stream":true,"store":false})"));
   EXPECT_EQ(payload(Wire::kEmbeddings),
             Json::parse(R"({"model":"m","input":"Hi","truncate_prompt_tokens":-1})"));
+  EXPECT_EQ(payload(Wire::kEmbeddingsChat),
+            Json::parse(R"({"model":"m","messages":[{"role":"user","content":[{"type":"text",
+              "text":"Hi"}]}],"truncate_prompt_tokens":-1})"));
+  EXPECT_EQ(payload(Wire::kInfinity), Json::parse(R"({"model":"m","input":"Hi"})"));
   SampleRequest pair = sample();
   pair.prompts = {"q", "d1", "d2"};
   EXPECT_EQ(payload(Wire::kRerank, {}, pair),

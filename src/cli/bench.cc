@@ -25,11 +25,13 @@ Status add_chat_template(const checkpoint::Checkpoint& checkpoint, bench::TextMo
   OCTAVO_TRY(auto compiled, chat_template::ChatTemplate::compile(*source));
   auto shared = std::make_shared<chat_template::ChatTemplate>(std::move(compiled));
   model.render_chat = [shared, tokenizer = model.tokenizer.get()](
-                          std::string_view prompt,
+                          const std::vector<bench::ChatTurn>& turns,
                           const std::string& kwargs) -> Result<std::string> {
-    frontend::ChatMessage message;
-    message.role = "user";
-    message.text = std::string(prompt);
+    std::vector<frontend::ChatMessage> messages(turns.size());
+    for (size_t i = 0; i < turns.size(); ++i) {
+      messages[i].role = turns[i].role;
+      messages[i].text = turns[i].text;
+    }
     frontend::ChatPromptOptions options;
     options.now_wall_s = SystemClock().wall_s();
     if (!kwargs.empty()) {
@@ -37,7 +39,7 @@ Status add_chat_template(const checkpoint::Checkpoint& checkpoint, bench::TextMo
           nlohmann::ordered_json::parse(kwargs, nullptr, false));
     }
     OCTAVO_TRY(const chat_template::Rendered rendered,
-               frontend::render_chat(*shared, *tokenizer, {message}, options));
+               frontend::render_chat(*shared, *tokenizer, messages, options));
     return rendered.text;
   };
   return {};

@@ -69,6 +69,7 @@ class FrontendEngine final : public bench::OfflineEngine {
       generate.sampling.ignore_eos = true;
       generate.sampling.max_tokens = static_cast<int32_t>(request.max_tokens);
       generate.text.final_only = true;
+      generate.text.ids_only = request.ids_only;
       generate.n = n;
       generate.arrival_wall_s = clock_->wall_s();
       run.num_prompt_tokens += static_cast<int64_t>(request.prompt.size());

@@ -167,7 +167,7 @@ Result<CommandLine> CommandLine::read(std::span<const Option> table,
     if (!option.is_built && (entry.boolean != (option.default_text == "true") ||
                              (!entry.words.empty() && entry.words[0] != option.default_text))) {
       return usage_error(
-          fmt::format("{}: octavo knows it, but it belongs to a later version", spelled(option)));
+          fmt::format("{}: only its default is accepted. {}", spelled(option), option.help));
     }
   }
   return line;
@@ -279,7 +279,7 @@ std::string describe_options(std::span<const Option> table) {
                                                   : " TEXT";
     }
     if (!option.default_text.empty()) head += fmt::format("  (default: {})", option.default_text);
-    if (!option.is_built) head += "  [later version: only its default is accepted]";
+    if (!option.is_built) head += "  [only its default is accepted]";
     out += fmt::format("{}\n        {}\n", head, option.help);
   }
   return out;

@@ -33,7 +33,7 @@ struct Option {
   std::string_view help;
   std::string_view choices = {};  // separated by spaces
   char short_name = 0;            // 'q' for -q
-  bool is_built = true;           // false: refused by name unless the value is the default
+  bool is_built = true;           // false: refused unless the value is the default; `help` says why
   bool is_secret = false;         // shown as ***
 };
 

@@ -30,6 +30,7 @@ struct TextParams {
   int32_t stream_interval =
       1;                    // deltas come with the first token, then every so many, and the last
   bool final_only = false;  // one delta per sample, when it has finished (no streaming)
+  bool ids_only = false;    // tokens are not made text; `stop` has no effect then
 };
 
 /// One prompt with its n samples.

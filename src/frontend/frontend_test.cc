@@ -237,6 +237,15 @@ TEST_F(FrontendTest, StreamIntervalJoinsTokensButKeepsFirstAndLast) {
   EXPECT_EQ(run(std::move(final)).num_deltas, 1);
 }
 
+TEST_F(FrontendTest, IdsOnlyGivesTokensWithoutText) {
+  start(bytes("abcdefghij"));
+  GenerateRequest r = request("p", 10);
+  r.text.ids_only = true;
+  const Collected c = run(std::move(r));
+  EXPECT_EQ(c.text, "");
+  EXPECT_EQ(metric(MetricId::kGenerationTokens), 10);
+}
+
 TEST_F(FrontendTest, IdentitiesOfTheSequentialCheckHold) {
   num_cached_ = 2;
   start(bytes("abcdefghij"));

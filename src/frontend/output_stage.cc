@@ -265,6 +265,7 @@ void OutputStage::decode(Sample& sample, engine::SequenceOutput& output, Delta& 
     delta.token_ids.push_back(token);
     if (i < output.logprobs.size()) delta.logprobs.push_back(std::move(output.logprobs[i]));
     if (hide_last && i + 1 == num_new) break;
+    if (sample.text.ids_only) continue;
     const int64_t position =
         int64_t{sample.tally.num_generated_tokens} + static_cast<int64_t>(i) + 1;
     const bool check = position > sample.min_tokens;

@@ -71,8 +71,7 @@ Result<ProbeOptions> read_options(const CommandLine& line,
   if (options.url.path.find('?') != std::string::npos) return invalid("--url has a query");
   options.checks = line.list("check");
   for (const std::string& check : options.checks) {
-    const std::string padded = fmt::format(" {} ", check_choices());
-    if (check.empty() || padded.find(" " + check + " ") == std::string::npos) {
+    if (!is_check(check)) {
       return invalid(fmt::format("argument --check: invalid choice: '{}' (choose from {})", check,
                                  check_choices()));
     }

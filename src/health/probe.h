@@ -42,6 +42,8 @@ struct ProbeOptions {
 
 /// Names of all checks, separated by spaces.
 std::string_view check_choices();
+/// Whether `name` is one of them.
+bool is_check(std::string_view name);
 
 struct ProbeResult {
   std::vector<Finding> findings;  // in the order of the checks

@@ -85,6 +85,9 @@ void get_server_config(const ApiContext& api, HttpRequest, std::shared_ptr<Excha
   write_model(w, api, info);
   write_cache(w, info);
   write_scheduler(w, api, info);
+  // One engine on one device: the flags that would change this are refused.
+  w.key("parallel").begin_object().key("tensor_parallel_size").integer(1);
+  w.key("pipeline_parallel_size").integer(1).key("data_parallel_size").integer(1).end_object();
   w.key("device").begin_object().key("kernels").string(api.kernels);
   w.key("num_threads").integer(api.num_threads).end_object();
   w.end_object();

@@ -52,15 +52,42 @@ def test_throughput_counts_what_it_asked_for(tmp_path):
     assert float(rates[3]) == pytest.approx(30 / result["elapsed_time"], rel=0.01, abs=0.01)
 
 
+def test_throughput_reads_prompts_from_files(tmp_path):
+    path = tmp_path / "prompts.jsonl"
+    path.write_text(json.dumps({"prompt": "hello there"}) + "\n")
+    counts = {}
+    for backend in ("vllm", "vllm-chat"):
+        done = bench("throughput", model(), *SMALL, "--num-prompts", 2, "--backend", backend,
+                     "--dataset-name", "custom", "--dataset-path", path, "--output-len", 4,
+                     "--skip-chat-template", "--disable-detokenize", "--prequeue-requests")
+        assert done.returncode == 0, done.stderr
+        counts[backend] = int(re.search(r"Total num prompt tokens:  (\d+)", done.stdout)[1])
+        assert "Total num output tokens:  8\n" in done.stdout
+    assert 0 < counts["vllm"] < counts["vllm-chat"]  # the template adds its own
+
+
+def test_an_async_run_counts_what_was_asked_for():
+    done = bench("throughput", model(), *SMALL, "--num-prompts", 2, "--random-input-len", 8,
+                 "--random-output-len", 3, "--n", 2, "--async-engine")
+    assert done.returncode == 0, done.stderr
+    assert "Total num output tokens:  6\n" in done.stdout  # of each prompt once
+
+
 @pytest.mark.parametrize("args, status, text", [
     (["latency", "--frobnicate", "3"], 2, "--frobnicate"),
-    (["latency", "--use-beam-search"], 2, "later version"),
+    (["latency", "--use-beam-search"], 2, "octavo has no beam search"),
+    (["latency", "--profile"], 2, "bench roofline"),
     (["latency", "--batch-size", "0"], 2, "--batch-size must be 1 to"),
     (["latency", "--input-len", "510"], 2, "max_model_len is 512"),
     (["throughput", "--random-input-len", "600", "--num-prompts", "1"], 1, "max_model_len is 512"),
-    (["throughput", "--num-prompts", "0"], 1, "--num-prompts"),
-    (["throughput", "--lora-path", "x"], 2, "later version"),
-    (["throughput", "--backend", "hf"], 2, "--backend"),
+    (["throughput", "--num-prompts", "0"], 2, "--num-prompts"),
+    (["throughput", "--lora-path", "x"], 2, "no LoRA"),
+    (["throughput", "--backend", "hf"], 2, "another engine"),
+    (["throughput", "--backend", "x"], 2, "vllm, vllm-chat"),
+    (["throughput", "--dataset-name", "random-mm"], 2, "images"),
+    (["throughput", "--dataset-name", "random-rerank"], 2, "invalid choice"),
+    (["throughput", "--async-engine", "--prequeue-requests"], 2, "not supported with"),
+    (["throughput", "--hf-max-batch-size", "3"], 2, "--backend hf"),
 ])
 def test_what_cannot_be_measured_is_said(args, status, text):
     done = bench(args[0], "--model", model(), *SMALL, *args[1:])

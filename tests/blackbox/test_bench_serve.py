@@ -167,6 +167,36 @@ def test_the_key_is_sent_and_never_shown(prompts):
     assert "secret" not in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("backend, body", [
+    ("openai-embeddings-chat", {"messages": [{"role": "user", "content": [
+        {"type": "text", "text": "question 0"}]}], "truncate_prompt_tokens": -1}),
+    ("openai-embeddings-vlm2vec", {"messages": [{"role": "user", "content": [
+        {"type": "text", "text": "question 0"}]}], "truncate_prompt_tokens": -1}),
+    ("infinity-embeddings-clip", {"input": "question 0"}),
+])
+def test_embeddings_of_other_servers(tmp_path, prompts, backend, body):
+    with StubServer(Script()) as stub:
+        run(stub, tmp_path, *prompts, "--num-prompts", 1, "--disable-shuffle", "--backend", backend,
+            "--endpoint", "/v1/embeddings")
+        sent = stub.posts("/v1/embeddings")[0]["body"]
+    assert sent == {"model": "stub-model", **body}
+
+
+def test_a_hub_set_is_read_from_a_folder(tmp_path):
+    folder = tmp_path / "philschmid" / "mt-bench"
+    folder.mkdir(parents=True)
+    (folder / "question.jsonl").write_text("".join(
+        json.dumps({"turns": [f"turn {i}", "next"]}) + "\n" for i in range(7)))
+    with StubServer(Script(chunks=1)) as stub:
+        run(stub, tmp_path, "--dataset-name", "hf", "--dataset-path", folder, "--num-prompts", 7,
+            "--tokenizer", default_model(), "--skip-chat-template", "--hf-output-len", 3,
+            "--max-concurrency", 1, "--no-stream", "--enable-multimodal-chat",
+            "--custom-ensure-client-side-data")
+        sent = [post["body"] for post in stub.posts("/v1/completions")]
+    assert [body["prompt"] for body in sent] == [f"turn {i}" for i in (2, 4, 3, 6, 5, 0, 1)]
+    assert {body["max_tokens"] for body in sent} == {3}
+
+
 def test_pooling_backends(tmp_path, prompts):
     with StubServer(Script(ttft=0.01)) as stub:
         done, result = run(stub, tmp_path, *prompts, "--num-prompts", 4, "--backend",
@@ -180,9 +210,17 @@ def test_pooling_backends(tmp_path, prompts):
     (["--timeline-itl-thresholds", "25"], "--timeline-itl-thresholds"),
     (["--timeline-itl-thresholds", "a,50"], "--timeline-itl-thresholds"),
     (["--timeline-itl-thresholds", "1,2,3"], "--timeline-itl-thresholds"),
-    (["--no-stream"], "--no-stream"),
-    (["--backend", "openai-audio"], "openai-audio"),
-    (["--dataset-name", "hf"], "'hf'"),
+    (["--backend", "openai-audio"], "'openai-audio': its requests carry audio"),
+    (["--dataset-name", "random-mm"], "'random-mm': its requests carry images"),
+    (["--dataset-name", "custom_image"], "'custom_image': its requests carry images"),
+    (["--dataset-name", "custom_audio"], "'custom_audio': its requests carry audio"),
+    (["--random-mm-bucket-config", "{}"], "octavo bench sends text only"),
+    (["--asr-max-audio-len-sec", "3"], "octavo bench sends text only"),
+    (["--blazedit-min-distance", "0.5"], "use --dataset-name custom"),
+    (["--bfcl-categories", "simple"], "tool definitions"),
+    (["--speed-bench-dataset-subset", "all"], "throughput_32k"),
+    (["--backend", "openai-embeddings-chat", "--endpoint", "/v1/embeddings",
+      "--random-batch-size", "2"], "sends one conversation"),
     (["--backend", "openai-chat"], "--endpoint"),
     (["--max-concurrency", "0"], "--max-concurrency must be greater than 0"),
     (["--request-rate", "0"], "--request-rate"),

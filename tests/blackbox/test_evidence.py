@@ -49,5 +49,11 @@ def test_commands(title, expected, server, tmp_path):
 
 
 def test_the_diagnosis_reads_figures_under_load(server, tmp_path):
-    values = json.loads(run("A diagnosis holds", server, tmp_path))["checks"][0]["data"]["values"]
-    assert values["running"]["value"] + values["waiting"]["value"] > 0
+    def num_seen(attempt):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        data = json.loads(run("A diagnosis holds", server, folder))["checks"][0]["data"]
+        return data["values"]["running"]["value"] + data["values"]["waiting"]["value"]
+
+    # A probe is a moment: beside other work it may come before the load.
+    assert any(num_seen(attempt) > 0 for attempt in range(5))

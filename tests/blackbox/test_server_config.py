@@ -24,6 +24,8 @@ def test_what_the_server_runs_with(server):
     assert config["scheduler"]["max_num_seqs"] == 64
     assert config["cache"]["kv_cache_bytes"] <= 192 << 20
     assert config["cache"]["num_blocks"] * config["cache"]["block_size"] >= 4096
+    assert config["parallel"] == {"tensor_parallel_size": 1, "pipeline_parallel_size": 1,
+                                  "data_parallel_size": 1}
     assert config["device"]["num_threads"] >= 1 and config["device"]["kernels"]
 
 
@@ -60,6 +62,7 @@ def test_config_record_fills_the_page(server):
     config = server.get("/octavo/config").json
     assert f"| Git revision | {config['git_revision']} |" in done.stdout
     assert "| Sequences at once | 64 |" in done.stdout
+    assert '| Parallelism | {"tensor_parallel_size":1,' in done.stdout
     assert f"| SHA-256 of the weights | {config['model']['weights_sha256']} |" in done.stdout
     empty = (ROOT / "templates/serving-config.md").read_text()
     labels = [line.split("|")[1] for line in empty.splitlines() if line.startswith("|")]

@@ -35,6 +35,12 @@ def generator_vectors(seed):
     return [[low, high, rng.integers(low, high, size=5).tolist()] for low, high in RANGES]
 
 
+def permutation_vectors(seed):
+    """Also the order of rows of the hub library (datasets): Dataset.shuffle is the permutation."""
+    rng = np.random.default_rng(seed)
+    return [rng.permutation(size).tolist() for size in (1, 7, 40)]
+
+
 def legacy_vectors(seed):
     rng = np.random.RandomState(seed)
     out = {"randint": [[low, high, rng.randint(low, high, size=5).tolist()]
@@ -122,6 +128,7 @@ def main():
     out = pathlib.Path(sys.argv[1])
     generators = {"python": {str(s): python_vectors(s) for s in SEEDS},
                   "generator": {str(s): generator_vectors(s) for s in SEEDS},
+                  "permutation": {str(s): permutation_vectors(s) for s in SEEDS},
                   "legacy": {str(s): legacy_vectors(s) for s in SEEDS}}
     (out / "generators.json").write_text(json.dumps(generators) + "\n")
     (out / "percentiles.json").write_text(json.dumps(percentile_vectors()) + "\n")
