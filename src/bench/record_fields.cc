@@ -44,6 +44,7 @@ constexpr auto kRules = std::to_array<FieldRule>({
     {"server.config.cache.kv_cache_size_tokens", kFollows, "size of the pool", kPoolCauses},
     {"server.config.cache.kv_cache_dtype", kFollows, "as the model's, unless it is set", "dtype"},
     {"server.config.cache.num_blocks", kFollows, "size of the pool", kPoolCauses},
+    {"server.config.command_line", kIgnored, "what it sets is in the other fields"},
     {"server.config.image_digest", kIfKnown, "the container image"},
     {"server.config.device.kernels", kFollows, "the instruction set", "kernel"},
     {"server.config.model.revision", kIfKnown, "of a hub's cache folder"},

@@ -25,6 +25,7 @@ constexpr auto kServingRows = std::to_array<Row>({
     {"Version", {"/config/version", "/version"}},
     {"Git revision", {"/config/git_revision"}},
     {"Image digest", {"/config/image_digest"}},
+    {"Command line", {"/config/command_line"}},
     {"Options that are not defaults", {"/config/non_default_args"}},
     {"# Model"},
     {"Model", {"/config/model/path", "/models/0/root"}},

@@ -82,7 +82,8 @@ TEST(CommandLine, BadWordsAreRefusedByName) {
 }
 
 TEST(CommandLine, WhatIsNotBuiltIsRefusedUnlessItIsTheDefault) {
-  EXPECT_THAT(failure({"--later-one", "b"}), HasSubstr("--later-one: octavo knows it"));
+  EXPECT_THAT(failure({"--later-one", "b"}),
+              HasSubstr("--later-one: only its default is accepted. Not built."));
   EXPECT_THAT(failure({"--later-switch"}), HasSubstr("--later-switch"));
   EXPECT_EQ(failure({"--later-one", "auto"}), "");
 }

@@ -135,6 +135,8 @@ struct Config {
   std::string log_level = "INFO";
   /// (flag, value as text) of what differs from the default, secrets as ***, for the start line.
   std::vector<std::pair<std::string, std::string>> non_default_args;
+  /// The whole command line, a word each, flags by their full names, secrets as ***.
+  std::vector<std::string> command_line;
 };
 
 }  // namespace octavo::config

@@ -50,6 +50,7 @@ class ServeParser {
       if (it != uses.end()) OCTAVO_TRY(apply(*flag, it->second));
     }
     OCTAVO_TRY(check());
+    outcome_.config.command_line = words_of(command_line_);
     return std::move(outcome_);
   }
 
@@ -61,6 +62,21 @@ class ServeParser {
       if (arguments.assignments[i].flag == flag) return &arguments.assignments[i];
     }
     return nullptr;
+  }
+
+  static std::vector<std::string> words_of(const Arguments& arguments) {
+    std::vector<std::string> words = arguments.positionals;
+    for (const Assignment& use : arguments.assignments) {
+      std::string name = use.boolean ? "--" : "--no-";
+      name += use.flag->name;
+      if (!use.dotted.empty()) name += "." + use.dotted;
+      if (use.appends) name += "+";
+      words.push_back(std::move(name));
+      for (const std::string& word : use.words) {
+        words.push_back(use.flag->extra.is_secret ? "***" : word);
+      }
+    }
+    return words;
   }
 
   /// Rule 10.

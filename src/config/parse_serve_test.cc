@@ -371,6 +371,13 @@ TEST(ParseServe, StartLineHidesSecrets) {
                                             Pair("seed", "4")));
 }
 
+TEST(ParseServe, TheCommandLineIsKeptWholeButForSecrets) {
+  const Config c =
+      config_of({"m", "--api_key", "hush", "hush2", "--seed=0", "--no-enable-prefix-caching"});
+  EXPECT_THAT(c.command_line, ElementsAre("m", "--api-key", "***", "***", "--seed", "0",
+                                          "--no-enable-prefix-caching"));
+}
+
 TEST(ParseServe, ChecksBeforeLoading) {
   EXPECT_THAT(error_of({"--chat-template", "no-such-file.jinja"}),
               HasSubstr("neither a file nor a template"));

@@ -79,6 +79,9 @@ void get_server_config(const ApiContext& api, HttpRequest, std::shared_ptr<Excha
   w.key("system_fingerprint").string(api.system_fingerprint);
   w.key("started_s").integer(api.created_s);
   string_or_null(w.key("image_digest"), api.image_digest);
+  w.key("command_line").begin_array();
+  for (const std::string& word : api.config->command_line) w.string(word);
+  w.end_array();
   w.key("non_default_args").begin_object();
   for (const auto& [flag, value] : api.config->non_default_args) w.key(flag).string(value);
   w.end_object();

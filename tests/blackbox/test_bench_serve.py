@@ -39,6 +39,16 @@ def line(done, label):
     return float(found.group(1))
 
 
+def test_the_progress_bar_counts_requests_unless_it_is_turned_off(prompts):
+    with StubServer(Script(ttft=0.01, itl=0.01, chunks=2)) as stub:
+        for flags, shown in (([], True), (["--disable-tqdm"], False)):
+            done = bench("--base-url", stub.url, *prompts, "--num-prompts", 8, *flags)
+            assert done.returncode == 0, done.stderr
+            assert bool(re.search(r"^ *0%\| +\| 0/8 ", done.stderr, re.M)) == shown
+            assert bool(re.search(r"^100%\|#+\| 8/8 \[[0-9:]+<00:00, .*it/s\]$", done.stderr,
+                                  re.M)) == shown
+
+
 def test_scripted_delays_are_measured(tmp_path, prompts):
     with StubServer(Script(ttft=0.1, itl=0.03, chunks=6, tokens_per_chunk=2)) as stub:
         done, result = run(stub, tmp_path, *prompts, "--num-prompts", 8, "--max-concurrency", 4)

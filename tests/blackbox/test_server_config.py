@@ -21,6 +21,8 @@ def test_what_the_server_runs_with(server):
     assert config["model"]["path"] == models[0]["root"]
     assert config["model"]["max_model_len"] == models[0]["max_model_len"]
     assert config["non_default_args"]["max_num_seqs"] == "64"
+    words = config["command_line"]
+    assert words[words.index("--max-num-seqs") + 1] == "64"
     assert config["scheduler"]["max_num_seqs"] == 64
     assert config["cache"]["kv_cache_bytes"] <= 192 << 20
     assert config["cache"]["num_blocks"] * config["cache"]["block_size"] >= 4096
@@ -34,6 +36,8 @@ def test_it_is_guarded_and_shows_no_key(start_server):
     assert server.get("/octavo/config", headers={"Authorization": None}).status == 401
     answer = server.get("/octavo/config")
     assert answer.status == 200 and "hush" not in answer.text
+    words = answer.json["command_line"]
+    assert words[words.index("--api-key") + 1] == "***"
     assert server.post("/octavo/config", {}).status == 405
 
 
