@@ -7,3 +7,11 @@ target_include_directories(bench_kernels PRIVATE ${PROJECT_SOURCE_DIR})
 add_executable(bench_client bench/bench_client.cc)
 target_link_libraries(bench_client PRIVATE octavo_bench)
 octavo_options(bench_client)
+
+# The bar for our products; not a dependency of anything else.
+find_package(dnnl CONFIG QUIET)
+if(TARGET DNNL::dnnl)
+  add_executable(bench_onednn bench/bench_onednn.cc)
+  target_link_libraries(bench_onednn PRIVATE octavo_kernels DNNL::dnnl gomp)
+  octavo_options(bench_onednn)
+endif()

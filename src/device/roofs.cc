@@ -1,6 +1,7 @@
 #include "device/roofs.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <ctime>
@@ -130,20 +131,21 @@ double now_seconds(bool cpu_time) {
 }
 
 double measure_read(ThreadPool& pool, const std::byte* buffer, size_t size_bytes, int passes) {
-  volatile uint64_t sink = 0;
+  std::atomic<uint64_t> sink = 0;  // what is read has a use
   constexpr int64_t kPiece = 1 << 20;
   const auto pieces = static_cast<int64_t>(size_bytes) / kPiece;
   const double seconds = best_seconds(pool.num_threads() == 1, passes, [&] {
     pool.parallel_for(pieces, 4, [&](int64_t begin, int64_t end, int) {
-      sink =
-          sink + read_range(buffer + begin * kPiece, static_cast<size_t>((end - begin) * kPiece));
+      sink.fetch_add(
+          read_range(buffer + begin * kPiece, static_cast<size_t>((end - begin) * kPiece)),
+          std::memory_order_relaxed);
     });
   });
   return static_cast<double>(pieces * kPiece) / 1e9 / seconds;
 }
 
 double measure_cached_read(ThreadPool& pool, const std::byte* buffer, size_t bytes_per_thread) {
-  volatile uint64_t sink = 0;
+  std::atomic<uint64_t> sink = 0;
   constexpr size_t kReadBytes = size_t{256} << 20;  // by each thread: some milliseconds
   const size_t rounds = std::max<size_t>(kReadBytes / std::max<size_t>(bytes_per_thread, 1), 1);
   const int64_t threads = pool.num_threads();
@@ -151,7 +153,9 @@ double measure_cached_read(ThreadPool& pool, const std::byte* buffer, size_t byt
     pool.parallel_for(threads, 1, [&](int64_t begin, int64_t end, int) {
       for (int64_t part = begin; part < end; ++part) {
         const std::byte* own = buffer + static_cast<size_t>(part) * bytes_per_thread;
-        for (size_t i = 0; i < rounds; ++i) sink = sink + read_range(own, bytes_per_thread);
+        uint64_t sum = 0;
+        for (size_t i = 0; i < rounds; ++i) sum += read_range(own, bytes_per_thread);
+        sink.fetch_add(sum, std::memory_order_relaxed);
       }
     });
   });
