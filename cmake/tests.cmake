@@ -60,7 +60,7 @@ foreach(folder property kernels golden)
     if(folder MATCHES "kernels|golden")
       set(shards 2)  # the longest
     endif()
-    octavo_test(${folder}_test SOURCES ${tests} LINK ${${folder}_link} TIMEOUT 1200 LABEL ${folder}
+    octavo_test(${folder}_test SOURCES ${tests} LINK ${${folder}_link} TIMEOUT 2400 LABEL ${folder}
                 SHARDS ${shards})
   endif()
 endforeach()

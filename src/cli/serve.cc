@@ -20,6 +20,7 @@
 #include "cli/load_model.h"
 #include "cli/model_files.h"
 #include "cli/stats_log_sink.h"
+#include "config/parse_serve.h"
 #include "config/version.h"
 #include "device/dtype.h"
 #include "device/thread_plan.h"
@@ -70,6 +71,16 @@ Result<TextSide> take(std::future<Result<TextSide>>& later) {
   }
 }
 
+/// Says in the log, in the words that operators look for, that the engine could not be made.
+template <class T>
+Result<T> said_if_failed(Result<T> made) {
+  if (!made.ok()) {
+    log::error(Source::kEngineCore, "EngineCore failed to start. {}", made.error().message);
+    log::error(Source::kApiServer, "Engine core initialization failed. See root cause above.");
+  }
+  return made;
+}
+
 /// Eight hex digits of what decides the answers: model, weights, dtypes, kernels.
 std::string system_fingerprint(const model::ModelInfo& info) {
   uint32_t hash = 2166136261u;  // FNV-1a
@@ -115,11 +126,8 @@ Result<int> serve(config::Config config) {
   const std::string& model_path = config.engine.model.model;
   log::info(Source::kApiServer, "vLLM server version {}, serving model {} (octavo)",
             config::version(), model_path);
-  std::string changed;
-  for (const auto& [flag, value] : config.non_default_args) {
-    changed += fmt::format("{}'{}': {}", changed.empty() ? "" : ", ", flag, value);
-  }
-  log::info(Source::kApiServer, "non-default args: {{{}}}", changed);
+  log::info(Source::kApiServer, "non-default args: {}",
+            config::python_dict(config.non_default_args));
 
   OCTAVO_TRY(server::Listener listener, server::Listener::bind(config.server));
   OCTAVO_TRY(const auto format, load_format_of(config.engine.model.load_format));
@@ -129,7 +137,7 @@ Result<int> serve(config::Config config) {
       std::async(std::launch::async, [&] { return load_text_side(*checkpoint, config); });
   auto loaded = load_model(*checkpoint, config.engine, clock);
   OCTAVO_TRY(TextSide text, take(text_later));
-  OCTAVO_TRY(std::unique_ptr<model::Model> model, std::move(loaded));
+  OCTAVO_TRY(std::unique_ptr<model::Model> model, said_if_failed(std::move(loaded)));
   checkpoint::ContentHash weights(checkpoint::weight_files(*checkpoint));
   checkpoint.reset();  // all of it has been packed or copied; its map and metadata go
 
@@ -156,13 +164,13 @@ Result<int> serve(config::Config config) {
   options.stats = make_stats_log_sink(stats_interval_s, clock);
   log_engine_config(config);
   const double init_start_s = clock.monotonic_s();
-  OCTAVO_TRY(const auto frontend, frontend::create_frontend(
+  OCTAVO_TRY(const auto frontend, said_if_failed(frontend::create_frontend(
                                       std::move(options),
                                       [&](engine::OutputSink& sink) {
                                         return engine::Engine::create(
                                             config.engine, std::move(model), clock, sink);
                                       },
-                                      std::move(text.tokenizer), clock));
+                                      std::move(text.tokenizer), clock)));
   api.frontend = frontend.get();
   log::info(Source::kEngineCore,
             "init engine (profile, create kv cache, warmup model) took {:.2f} s",

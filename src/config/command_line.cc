@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/check.h"
+#include "config/value.h"
 
 namespace octavo::config {
 namespace {
@@ -86,18 +87,6 @@ std::string dashed(std::string_view name) {
   std::string out(name);
   std::replace(out.begin(), out.end(), '_', '-');
   return out;
-}
-
-std::string python_text(std::string_view text) {
-  const char quote =
-      text.find('\'') != std::string_view::npos && text.find('"') == std::string_view::npos ? '"'
-                                                                                            : '\'';
-  std::string out(1, quote);
-  for (const char c : text) {
-    if (c == quote || c == '\\') out += '\\';
-    c == '\n' ? out += "\\n" : out += c;
-  }
-  return out + quote;
 }
 
 /// A JSON text as Python shows the object; secrets are the caller's business.

@@ -193,6 +193,8 @@ constexpr auto kLaterFlags = std::to_array<Flag>({
     later("tool-parser-plugin", Kind::kString, "", Group::kFrontend, 'C'),
     later("tool-strict-level", Kind::kEnum, "unset", Group::kFrontend, 'B', "",
           {.choices = "auto function parameter"}),
+    later("exclude-tools-when-tool-choice-none", Kind::kBool, "False", Group::kFrontend, 'B',
+          "Keeps the tools of a request with tool_choice none from the template."),
     later("tool-server", Kind::kString, "unset", Group::kFrontend, 'C'),
     later("enable-per-request-metrics", Kind::kBool, "False", Group::kFrontend, 'B',
           "Adds timings to responses."),

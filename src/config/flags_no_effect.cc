@@ -66,8 +66,6 @@ constexpr auto kNoEffectFlags = std::to_array<Flag>({
               "There is one engine."),
     no_effect("fail-on-environ-validation", Kind::kBool, "False", Group::kVllm, 'C', ""),
     no_effect("trust-request-mm-kwargs", Kind::kBool, "False", Group::kFrontend, 'C', ""),
-    no_effect("exclude-tools-when-tool-choice-none", Kind::kBool, "False", Group::kFrontend, 'B',
-              "Tools are not read yet."),
     no_effect("enable-log-deltas", Kind::kBool, "True", Group::kFrontend, 'B',
               "Outputs are never logged."),
     no_effect("cohere-is-reasoning-model", Kind::kBool, "True", Group::kFrontend, 'C', ""),

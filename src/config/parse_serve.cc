@@ -27,6 +27,36 @@ std::optional<std::string> help_topic(std::span<const std::string> args) {
   return std::nullopt;
 }
 
+std::string python_list(const std::vector<std::string>& words) {
+  std::string out = "[";
+  for (const std::string& word : words) out += (out.size() > 1 ? ", " : "") + python_text(word);
+  return out + "]";
+}
+
+/// `text` as note_non_default gives it.
+std::string python_value(const Flag* flag, const std::string& text) {
+  if (flag == nullptr || flag->extra.is_secret) return python_text(text);
+  switch (flag->kind) {
+    case Kind::kSwitch:
+    case Kind::kBool:
+    case Kind::kInt:
+    case Kind::kFloat:
+    case Kind::kJson:
+    case Kind::kJsonList:
+      return text.empty() ? "None" : text;
+    case Kind::kHumanInt:
+    case Kind::kLength: {
+      const auto number = parse_human_integer(text);
+      if (number.ok()) return fmt::format("{}", *number);
+      return text.empty() ? "None" : python_text(text);
+    }
+    case Kind::kList:
+      return text.starts_with('[') ? text : python_list({text});
+    default:
+      return text.empty() ? "None" : python_text(text);
+  }
+}
+
 /// One source of arguments, flag by flag.
 using Uses = std::map<const Flag*, std::vector<const Assignment*>>;
 
@@ -193,8 +223,12 @@ class ServeParser {
     }
     std::string name(flag.name);
     std::replace(name.begin(), name.end(), '-', '_');
-    outcome_.config.non_default_args.emplace_back(std::move(name),
-                                                  flag.extra.is_secret ? "***" : value.text);
+    // One word of a list stands for itself.
+    const bool is_list = flag.kind == Kind::kList && value.list.size() != 1;
+    outcome_.config.non_default_args.emplace_back(std::move(name), flag.extra.is_secret ? "***"
+                                                                   : is_list
+                                                                       ? python_list(value.list)
+                                                                       : value.text);
   }
 
   /// Checks made before anything is loaded.
@@ -241,6 +275,17 @@ Result<ParseOutcome> parse_serve(std::span<const std::string> args,
   if (outcome.ok()) return outcome;
   return Error{outcome.error().code,
                fmt::format("{}\noctavo serve: error: {}", serve_usage(), outcome.error().message)};
+}
+
+std::string python_dict(const std::vector<std::pair<std::string, std::string>>& arguments) {
+  std::string out = "{";
+  for (const auto& [name, text] : arguments) {
+    std::string dashed = name;
+    std::replace(dashed.begin(), dashed.end(), '_', '-');
+    out += fmt::format("{}'{}': {}", out.size() > 1 ? ", " : "", name,
+                       python_value(find_flag(dashed), text));
+  }
+  return out + "}";
 }
 
 }  // namespace octavo::config

@@ -2,6 +2,7 @@
 
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -23,5 +24,8 @@ struct ParseOutcome {
 /// line included; the exit status is then 2.
 Result<ParseOutcome> parse_serve(std::span<const std::string> args,
                                  const EnvironmentLookup& environment);
+
+/// Config::non_default_args as Python shows a dict: {'seed': 4, 'dtype': 'float32'}.
+std::string python_dict(const std::vector<std::pair<std::string, std::string>>& arguments);
 
 }  // namespace octavo::config

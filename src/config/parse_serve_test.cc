@@ -378,6 +378,27 @@ TEST(ParseServe, TheCommandLineIsKeptWholeButForSecrets) {
                                           "--no-enable-prefix-caching"));
 }
 
+TEST(ParseServe, StartLineIsADictOfPython) {
+  EXPECT_EQ(python_dict({}), "{}");
+  const auto shown =
+      python_dict(config_of({"it's", "--api-key", "hush", "--served-model-name", "a b", "c",
+                             "--max-model-len", "4k", "--kv-cache-memory-bytes", "1K",
+                             "--gpu-memory-utilization", "0.5", "--enable-prefix-caching",
+                             "--dtype", "float32", "--override-generation-config.top_k", "3"})
+                      .non_default_args);
+  for (const char* part :
+       {"'model_tag': \"it's\"", "'api_key': '***'", "'served_model_name': ['a b', 'c']",
+        "'max_model_len': 4000", "'kv_cache_memory_bytes': 1024", "'gpu_memory_utilization': 0.5",
+        "'enable_prefix_caching': True", "'dtype': 'float32'",
+        "'override_generation_config': {\"top_k\":3}"}) {
+    EXPECT_THAT(shown, HasSubstr(part));
+  }
+  EXPECT_EQ(python_dict(config_of({"m", "--served-model-name", "a b"}).non_default_args),
+            "{'model_tag': 'm', 'served_model_name': ['a b']}");
+  EXPECT_EQ(python_dict(config_of({"--max-model-len", "auto"}).non_default_args),
+            "{'max_model_len': 'auto'}");
+}
+
 TEST(ParseServe, ChecksBeforeLoading) {
   EXPECT_THAT(error_of({"--chat-template", "no-such-file.jinja"}),
               HasSubstr("neither a file nor a template"));

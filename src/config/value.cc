@@ -243,4 +243,16 @@ bool is_neutral(const Flag& flag, const Value& value) {
   return false;
 }
 
+std::string python_text(std::string_view text) {
+  const char quote =
+      text.find('\'') != std::string_view::npos && text.find('"') == std::string_view::npos ? '"'
+                                                                                            : '\'';
+  std::string out(1, quote);
+  for (const char c : text) {
+    if (c == quote || c == '\\') out += '\\';
+    c == '\n' ? out += "\\n" : out += c;
+  }
+  return out + quote;
+}
+
 }  // namespace octavo::config

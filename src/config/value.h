@@ -19,6 +19,9 @@ Result<int64_t> parse_human_integer(std::string_view word);
 /// `uses` is not empty. The error names the flag.
 Result<Value> read_value(const Flag& flag, const std::vector<const Assignment*>& uses);
 
+/// A string as Python shows it: 'a', "it's".
+std::string python_text(std::string_view text);
+
 /// Whether `value` is the flag's default or one of its neutral values.
 bool is_neutral(const Flag& flag, const Value& value);
 

@@ -43,12 +43,14 @@ def shared_server():
     server.stop()
 
 
-def check_after(server):
+def check_after(server, start_kv_usage=0.0):
     """What must hold after every entry: it answers, nothing runs, the pool is as at the start."""
     assert server.complete("After.", max_tokens=1)["usage"]["completion_tokens"] == 1
+    if not server.metrics().has("vllm:kv_cache_usage_perc"):
+        return  # --disable-log-stats
     server.wait_idle()
     wait_for(
-        lambda: server.metrics().value("vllm:kv_cache_usage_perc") == server.start_kv_usage,
+        lambda: server.metrics().value("vllm:kv_cache_usage_perc") == start_kv_usage,
         what="KV usage back at its start value")
 
 
@@ -56,7 +58,7 @@ def check_after(server):
 def server(shared_server):
     """The shared server, checked after the test."""
     yield shared_server
-    check_after(shared_server)
+    check_after(shared_server, shared_server.start_kv_usage)
     shared_server.num_checks += 1
     if shared_server.num_checks == 10:
         shared_server.rss_after_warm_up = shared_server.rss_bytes()
@@ -68,7 +70,8 @@ def server(shared_server):
 
 @pytest.fixture(scope="module")
 def start_server():
-    """Factory: start_server("--flag", ...) -> Server, stopped at the end of the module."""
+    """Factory: start_server("--flag", ...) -> Server, checked and stopped at the end of the
+    module."""
     started = []
 
     def start(*flags, pool=SMALL_POOL, length=1024, **kwargs):
@@ -77,8 +80,13 @@ def start_server():
         return server
 
     yield start
-    for server in started:
-        server.stop()
+    try:
+        for server in started:
+            if server.process.poll() is None:
+                check_after(server)
+    finally:
+        for server in started:
+            server.stop()
 
 
 @pytest.fixture(scope="module")

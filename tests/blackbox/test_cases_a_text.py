@@ -54,9 +54,13 @@ def test_bl_005_a_body_that_is_not_utf8_is_400(server):
 def test_bl_006_many_hot_seeds(server):
     def run(seed):
         events = server.complete_stream("Hello, 你好, привет, สวัสดี:", temperature=1.5, seed=seed,
-                                        max_tokens=6)
+                                        max_tokens=6, return_token_ids=True)
         assert events[-1] == "[DONE]"
-        return joined_text(events)
+        text = joined_text(events)
+        if "\ufffd" in text:  # only what the model said
+            ids = [i for event in events[:-1] for c in event["choices"] for i in c["token_ids"]]
+            assert text.count("\ufffd") == server.detokenize(ids).count("\ufffd")
+        return text
 
     texts = parallel(run, range(1, 201), workers=32)
     assert len(set(texts)) > 50
@@ -99,6 +103,8 @@ def test_bl_009_exactly_one_bos(start_server):
     assert tokens.count(bos[0]) == 1 and tokens[0] == bos[0]
     used = server.chat("hello", max_tokens=1)["usage"]["prompt_tokens"]
     assert used == len(tokens)
+    plain = server.complete("hello", max_tokens=1, return_token_ids=True)["choices"][0]
+    assert plain["prompt_token_ids"].count(bos[0]) == 1 and plain["prompt_token_ids"][0] == bos[0]
 
 
 def test_bl_010_spaces_are_kept(server):
@@ -137,7 +143,26 @@ def test_bl_013_unusual_role_orders_never_fail_inside(server):
     late_system = [{"role": "user", "content": "Hi."}, {"role": "system", "content": "Be brief."}]
     for messages in (two_users, late_system):
         answer = server.post("/v1/chat/completions", {"messages": messages, "max_tokens": 1})
-        assert answer.status in (200, 400)
+        assert answer.status == 200, "the model's template allows any order"
+
+
+NO_SYSTEM = """{% for m in messages %}{% if m.role == 'system' %}\
+{{ raise_exception('System role not supported') }}{% endif %}{{ m.role }}: {{ m.content }}
+{% endfor %}"""
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_bl_013_the_reason_of_a_template_is_the_answer(start_server, stream):
+    server = start_server("--chat-template", NO_SYSTEM, length=256)
+    system, user = {"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi."}
+    answer = server.post("/v1/chat/completions", {"messages": [system, user], "max_tokens": 1,
+                                                  "stream": stream})
+    assert answer.status == 400
+    assert answer.error["type"] == "BadRequestError"
+    assert "System role not supported" in answer.error["message"]
+    refused = server.post("/tokenize", {"messages": [system, user]})
+    assert refused.status == 400 and "System role not supported" in refused.error["message"]
+    assert server.chat([user, user], max_tokens=1)["usage"]["completion_tokens"] == 1
 
 
 def test_finish_reasons_helper_sees_every_choice(server):

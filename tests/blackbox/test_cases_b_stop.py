@@ -85,9 +85,11 @@ def test_bl_020_a_stop_string_across_tokens(server, reference):
 
 def test_bl_022_min_tokens_delays_stop_strings_and_stop_tokens(server, reference):
     text, ids = reference
-    got, reason, _, usage = both_ways(server, stop=[","], min_tokens=20)
-    assert usage["completion_tokens"] >= 20
+    got, reason, stop_reason, usage = both_ways(server, stop=[","], min_tokens=20)
+    assert 20 <= usage["completion_tokens"] < 40
     assert got.startswith(text[:10]) and "," in got
+    assert (reason, stop_reason) == ("stop", ","), "the next match after the gate"
+    assert text.startswith(got + ",")
     answer = server.complete(PROMPT, max_tokens=40, min_tokens=20, stop_token_ids=[ids[2]])
     assert answer["usage"]["completion_tokens"] >= 20
 

@@ -154,6 +154,32 @@ def test_engine_death_answers_everybody_and_exits_with_1(own_server):
     assert server.wait_exit(5) == 1
 
 
+def test_a_server_can_outlive_its_engine(own_server):
+    server = own_server(env={"OCTAVO_FAULT": "kill@60", "VLLM_KEEP_ALIVE_ON_ENGINE_DEATH": "1"})
+    answer = server.post("/v1/completions", {**LONG, "max_tokens": 400})
+    if answer.status == 200:
+        pytest.skip("this build has no fault hook")
+    assert answer.status == 500 and answer.error["type"] == "InternalServerError"
+    time.sleep(5.5)  # without the variable it ends within 5 s
+    for path, status in (("/health", 503), ("/ping", 503), ("/live", 503), ("/ready", 503),
+                         ("/version", 200), ("/v1/models", 200), ("/metrics", 200)):
+        assert server.get(path).status == status, path
+    assert server.post("/v1/completions", {"prompt": "Hi", "max_tokens": 1}).status == 500
+    server.signal()
+    assert server.wait_exit(10) in (0, 1)
+
+
+def test_a_model_that_does_not_fit_is_named_in_the_log_and_on_stderr():
+    run = subprocess.run([binary(), "serve", default_model(), "--port", "0", "--max-model-len",
+                          "8192", "--kv-cache-memory-bytes", "10M"],
+                         capture_output=True, text=True, timeout=60)
+    assert run.returncode == 1
+    assert "ERROR" in run.stdout and "EngineCore failed to start." in run.stdout
+    assert "Engine core initialization failed. See root cause above." in run.stdout
+    assert "To serve at least one request" in run.stderr
+    assert "'max_model_len': 8192, 'kv_cache_memory_bytes': 10485760}" in run.stdout
+
+
 def test_a_stuck_engine_is_answered_for_when_the_server_ends(own_server):
     server = own_server(env={"OCTAVO_FAULT": "stall@20"})
     streamed = open_request(server, {**LONG, "max_tokens": 400, "stream": True})
