@@ -38,7 +38,7 @@ class ModelRunner {
  public:
   static constexpr int64_t kBlockSize = 16;
 
-  ModelRunner(const std::string& path, model::DTypeChoice dtype, int num_threads = 2);
+  ModelRunner(const std::string& path, model::DTypeChoice dtype, int num_threads = 1);
 
   const model::ModelInfo& info() const { return model_->info(); }
 
