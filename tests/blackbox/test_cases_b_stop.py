@@ -35,6 +35,18 @@ def test_bl_015_text_is_cut_before_the_stop_string(server, reference):
     assert usage["completion_tokens"] < 40
 
 
+def test_bl_015_in_a_streamed_chat(server):
+    question = "Repeat exactly: alpha beta gamma delta"
+    whole = server.chat(question, max_tokens=40)["choices"][0]["message"]["content"]
+    stop = whole[6:14]
+    events = server.chat_stream(question, max_tokens=40, stop=[stop],
+                                stream_options={"include_usage": True})
+    assert joined_text(events) == whole[:whole.find(stop)]
+    assert finish_reasons(events) == {0: ["stop"]}
+    assert events[-1] == "[DONE]"
+    assert 0 < events[-2]["usage"]["completion_tokens"] < 40
+
+
 def test_bl_016_a_stop_string_that_never_comes_holds_nothing_back(server):
     plain = server.complete_stream(PROMPT, max_tokens=20, ignore_eos=True)
     held = server.complete_stream(PROMPT, max_tokens=20, ignore_eos=True, stop=["###########"])
