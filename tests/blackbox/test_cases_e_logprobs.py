@@ -127,7 +127,7 @@ def test_bl_056_with_and_without_logprobs_in_one_batch(server):
         assert choice["logprobs"] == (scored if index % 2 else None)
         return choice["text"]
 
-    for _ in range(50):  # two workers, so that the two are in one batch
+    for _ in range(20):  # two workers, so that the two are in one batch
         assert parallel(run, range(2), workers=2) == [plain, plain]
 
 
