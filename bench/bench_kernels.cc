@@ -170,8 +170,9 @@ void bench_attention(Bench& bench) {
       };
       const double write_seconds = median_seconds(bench.cpu_time(), 1, [&] {
         for (int i = 0; i < kLayers; ++i) {
-          kv_write(bench.context(), layer_of(i), kv.data(), kv.data(), kKvHeads * kDim,
-                   slots.data(), static_cast<int64_t>(slots.size()));
+          kv_write(bench.context(), layer_of(i),
+                   {kv.data(), kv.data(), kKvHeads * kDim, slots.data()},
+                   static_cast<int64_t>(slots.size()));
         }
       });
       AttentionBatch batch{c.seqs, starts.data(), lens.data(), tables.data(), blocks, 16};

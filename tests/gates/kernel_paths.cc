@@ -56,7 +56,7 @@ void count_attention(const KernelContext& ctx, const std::string& name, int64_t 
   std::vector<int64_t> slots(static_cast<size_t>(num_keys));
   for (size_t i = 0; i < slots.size(); ++i) slots[i] = static_cast<int64_t>(i);
   const auto write = [&] {
-    kv_write(ctx, layer, kv.data(), kv.data(), kKvHeads * kDim, slots.data(), num_keys);
+    kv_write(ctx, layer, {kv.data(), kv.data(), kKvHeads * kDim, slots.data()}, num_keys);
   };
   if (num_queries > 1) {
     count("avx2_kv_write", "token", static_cast<double>(num_keys), write);

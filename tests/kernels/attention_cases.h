@@ -118,23 +118,31 @@ class PagedSequences {
     std::vector<int64_t> slots;
     for (int64_t t = begin; t < end; ++t) slots.push_back(slot(s, t));
     const size_t offset = static_cast<size_t>(begin * kv_stride());
-    kv_write(ctx, layer_, &k_[s][offset], &v_[s][offset], kv_stride(), slots.data(), end - begin);
+    kv_write(ctx, layer_, {&k_[s][offset], &v_[s][offset], kv_stride(), slots.data()}, end - begin);
     poison_after(s, end);
   }
 
-  /// Attention of queries [begin_s, end_s) of several sequences at once.
+  /// Attention of queries [begin_s, end_s) of several sequences at once. `writes`: one query of
+  /// each, whose K and V attention writes itself.
   struct Piece {
     size_t s;
     int64_t begin, end;
   };
-  std::vector<float> run(const KernelContext& ctx, const std::vector<Piece>& pieces) {
-    std::vector<float> q;
+  std::vector<float> run(const KernelContext& ctx, const std::vector<Piece>& pieces,
+                         bool writes = false) {
+    std::vector<float> q, k, v;
+    std::vector<int64_t> slots;
     std::vector<int32_t> starts = {0};
     std::vector<int32_t> lens;
     std::vector<int32_t> tables;
     for (const Piece& p : pieces) {
       q.insert(q.end(), q_[p.s].begin() + p.begin * q_stride(),
                q_[p.s].begin() + p.end * q_stride());
+      k.insert(k.end(), k_[p.s].begin() + p.begin * kv_stride(),
+               k_[p.s].begin() + p.end * kv_stride());
+      v.insert(v.end(), v_[p.s].begin() + p.begin * kv_stride(),
+               v_[p.s].begin() + p.end * kv_stride());
+      slots.push_back(slot(p.s, p.begin));
       starts.push_back(starts.back() + static_cast<int32_t>(p.end - p.begin));
       lens.push_back(static_cast<int32_t>(p.end));
       const auto row = tables_.begin() + static_cast<int64_t>(p.s) * max_blocks_;
@@ -155,7 +163,12 @@ class PagedSequences {
     params.mask = c_.mask;
     Misaligned q_misaligned(q);
     Misaligned out(q.size(), 7.0f);
-    attention(ctx, out.data(), q_stride(), q_misaligned.data(), q_stride(), layer_, batch, params);
+    const KvTokens tokens{k.data(), v.data(), kv_stride(), slots.data()};
+    attention(ctx, out.data(), q_stride(), q_misaligned.data(), q_stride(), layer_, batch, params,
+              writes ? &tokens : nullptr);
+    for (const Piece& p : pieces) {
+      if (writes) poison_after(p.s, p.end);
+    }
     return out.copy();
   }
 

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "base/check.h"
 #include "kernels/attention/attention_params.h"
+#include "kernels/attention/kv_writer.h"
 #include "kernels/variants.h"
 
 namespace octavo::kernels {
@@ -23,6 +25,9 @@ constexpr auto kAttention = std::to_array<Variant<const AttentionKernels*>>({
 constexpr int64_t kTileRows = 64;
 /// Tasks per thread from which sharing out whole tiles balances well enough.
 constexpr int64_t kTasksPerThread = 4;
+/// Pieces of jobs that a thread takes at least, where there are many: one after the other, so that
+/// it knows which keys come next.
+constexpr int64_t kPiecesPerThread = 8;
 
 int64_t queries_per_tile(int64_t group) {
   const int64_t queries = std::max<int64_t>(kTileRows / group, 1);
@@ -186,30 +191,48 @@ class Plan {
   int64_t max_chunks_ = 0;
 };
 
-/// Whole tiles as tasks: chunks are joined as they come.
+/// A whole tile, its chunks joined as they come. `next`: what this thread reads afterwards.
+void run_job(const AttentionKernels& kernels, const AttentionCall& call, const Job& job,
+             const AttentionChunk& next, const KvWriter* writer, const ThreadMemory& mine) {
+  if (writer != nullptr) writer->fetch(job.tile.token, job.tile.kv_head);
+  kernels.load_queries(call, job.tile, mine.scratch);
+  if (writer != nullptr) writer->write(job.tile.token, job.tile.kv_head);
+  for (int64_t chunk = job.chunk_begin; chunk < job.chunk_end; ++chunk) {
+    const bool first = chunk == job.chunk_begin;
+    const AttentionChunk after =
+        chunk + 1 < job.chunk_end ? AttentionChunk{&job.tile, chunk + 1} : next;
+    kernels.run_chunk(call, {&job.tile, chunk}, after, mine.scratch,
+                      first ? mine.state : mine.chunk);
+    if (!first) {
+      kernels.merge(job.tile.num_queries * call.group, call.head_dim, mine.state, mine.chunk);
+    }
+  }
+  kernels.finish(call, job.tile, mine.state);
+}
+
+/// Whole tiles as tasks. `writer`: null, or it has the tiles' only
+/// tokens, which are still to be written.
 void run_tiles(const KernelContext& ctx, const AttentionKernels& kernels, const AttentionCall& call,
-               const Plan& plan, std::byte* memory, int64_t tile_rows) {
+               const Plan& plan, const KvWriter* writer, std::byte* memory, int64_t tile_rows) {
   const size_t bytes = thread_bytes(tile_rows, call.head_dim);
-  ctx.pool.parallel_for(plan.num_jobs(), 1, [&](int64_t begin, int64_t end, int thread) {
+  const int64_t grain =
+      std::max<int64_t>(plan.num_jobs() / (kPiecesPerThread * ctx.pool.num_threads()), 1);
+  ctx.pool.parallel_for(plan.num_jobs(), grain, [&](int64_t begin, int64_t end, int thread) {
     const ThreadMemory mine =
         place_memory(memory + static_cast<size_t>(thread) * bytes, tile_rows, call.head_dim);
-    plan.for_jobs(begin, end, [&](int64_t, const Job& job) {
-      const int64_t rows = job.tile.num_queries * call.group;
-      kernels.load_queries(call, job.tile, mine.scratch);
-      reset_state(mine.state, rows);
-      for (int64_t chunk = job.chunk_begin; chunk < job.chunk_end; ++chunk) {
-        kernels.run_chunk(call, job.tile, chunk, mine.scratch, mine.chunk);
-        kernels.merge(rows, call.head_dim, mine.state, mine.chunk);
-      }
-      kernels.finish(call, job.tile, mine.state);
+    std::optional<Job> job;  // runs when the one behind it is known
+    plan.for_jobs(begin, end, [&](int64_t, const Job& after) {
+      if (job) run_job(kernels, call, *job, {&after.tile, after.chunk_begin}, writer, mine);
+      job = after;
     });
+    if (job) run_job(kernels, call, *job, {}, writer, mine);
   });
 }
 
 /// Few tiles with many chunks (a decode step of few sequences): each chunk is a task of its own,
 /// the results are joined in the same order afterwards.
 void run_split(const KernelContext& ctx, const AttentionKernels& kernels, const AttentionCall& call,
-               const Plan& plan, std::byte* memory, int64_t tile_rows) {
+               const Plan& plan, const KvWriter* writer, std::byte* memory, int64_t tile_rows) {
   const int64_t max_chunks = plan.max_chunks();
   const size_t bytes = thread_bytes(tile_rows, call.head_dim);
   const size_t part_bytes = round_up_64(state_bytes(tile_rows, call.head_dim));
@@ -226,8 +249,12 @@ void run_split(const KernelContext& ctx, const AttentionKernels& kernels, const 
     const int64_t chunk = begin % max_chunks;
     plan.for_jobs(index, index + 1, [&](int64_t, const Job& job) {
       if (chunk < job.chunk_begin || chunk >= job.chunk_end) return;
+      // The token itself is in the last chunk that it sees.
+      const bool writes = writer != nullptr && chunk == job.chunk_end - 1;
+      if (writes) writer->fetch(job.tile.token, job.tile.kv_head);
       kernels.load_queries(call, job.tile, mine.scratch);
-      kernels.run_chunk(call, job.tile, chunk, mine.scratch, part(index, chunk));
+      if (writes) writer->write(job.tile.token, job.tile.kv_head);
+      kernels.run_chunk(call, {&job.tile, chunk}, {}, mine.scratch, part(index, chunk));
     });
   });
   const ThreadMemory mine = place_memory(memory, tile_rows, call.head_dim);
@@ -249,7 +276,7 @@ const AttentionKernels& attention_kernels_of(device::DType dtype) {
 
 void attention(const KernelContext& ctx, float* out, int64_t out_stride, const float* q,
                int64_t q_stride, const KvLayer& layer, const AttentionBatch& batch,
-               const AttentionParams& params) {
+               const AttentionParams& params, const KvTokens* unwritten) {
   CHECK_EQ(layer.head_dim % 2, 0);
   CHECK_EQ(batch.block_size % kPageTokens, 0);
   CHECK_EQ(params.num_heads % layer.num_kv_heads, 0);
@@ -271,17 +298,32 @@ void attention(const KernelContext& ctx, float* out, int64_t out_stride, const f
 
   const AttentionKernels& kernels = attention_kernels_of(layer.dtype);
   const Plan plan(batch, params, layer);
+  std::optional<KvWriter> writer;
+  if (unwritten != nullptr) {
+    CHECK(one_query_each(batch));
+    writer.emplace(layer, *unwritten);
+    for (int64_t i = 0; i < batch.num_seqs; ++i) {
+      CHECK(unwritten->slot_mapping[i] >= 0 && writer->page(i) < layer.num_pages);
+    }
+  }
   const int num_threads = ctx.pool.num_threads();
   // A task of the split form has one query: its parts stay small.
-  const bool split =
-      batch.num_seqs > 0 && batch.query_start_loc[batch.num_seqs] == batch.num_seqs &&
-      plan.max_chunks() > 1 && num_threads > 1 && plan.num_jobs() < kTasksPerThread * num_threads;
+  const bool split = one_query_each(batch) && plan.max_chunks() > 1 && num_threads > 1 &&
+                     plan.num_jobs() < kTasksPerThread * num_threads;
   const int64_t tile_rows = split ? call.group : max_tile_rows(params.num_heads);
   const size_t mark = ctx.workspace.mark();
   std::byte* const memory =
       ctx.workspace.take(thread_bytes(tile_rows, call.head_dim) * static_cast<size_t>(num_threads));
-  (split ? run_split : run_tiles)(ctx, kernels, call, plan, memory, tile_rows);
+  (split ? run_split : run_tiles)(ctx, kernels, call, plan, writer ? &*writer : nullptr, memory,
+                                  tile_rows);
   ctx.workspace.reset(mark);
+}
+
+bool one_query_each(const AttentionBatch& batch) {
+  for (int64_t s = 0; s < batch.num_seqs; ++s) {
+    if (batch.query_start_loc[s + 1] - batch.query_start_loc[s] != 1) return false;
+  }
+  return batch.num_seqs > 0;
 }
 
 size_t attention_workspace_bytes(int64_t num_tokens, int64_t num_heads, int64_t head_dim,

@@ -26,15 +26,21 @@ struct KvLayer {
 /// Bytes of one page of one layer (all kv heads, K and V).
 size_t kv_page_bytes(device::DType dtype, int64_t num_kv_heads, int64_t head_dim);
 
-/// Writes K and V of this step's tokens into their slots (slot = block_id * block_size + offset),
-/// rounded to the cache's dtype: to nearest, ties to even; what lies beyond e4m3's or e5m2's
-/// largest finite value (infinities too) becomes that value, NaN stays NaN. When a token is the
-/// first of its page the rest of the page is zeroed, so that what an earlier owner left there can
-/// never reach a result.
-///   k, v          [num_tokens, num_kv_heads, head_dim] f32, rows `stride` apart
-///   slot_mapping  [num_tokens]; tokens of one page appear in order
-void kv_write(const KernelContext& ctx, const KvLayer& layer, const float* k, const float* v,
-              int64_t stride, const int64_t* slot_mapping, int64_t num_tokens);
+/// K and V of this step's tokens.
+struct KvTokens {
+  const float* k = nullptr;  // [num_tokens, num_kv_heads, head_dim], rows `stride` apart
+  const float* v = nullptr;  // the same
+  int64_t stride = 0;
+  /// [num_tokens] slot = block_id * block_size + offset; tokens of one page appear in order.
+  const int64_t* slot_mapping = nullptr;
+};
+
+/// Writes K and V of this step's tokens into their slots, rounded to the cache's dtype: to nearest,
+/// ties to even; what lies beyond e4m3's or e5m2's largest finite value (infinities too) becomes
+/// that value, NaN stays NaN. When a token is the first of its page the rest of the page is zeroed,
+/// so that what an earlier owner left there can never reach a result.
+void kv_write(const KernelContext& ctx, const KvLayer& layer, const KvTokens& tokens,
+              int64_t num_tokens);
 
 /// Which tokens are in the step and where their keys lie.
 struct AttentionBatch {
@@ -68,9 +74,15 @@ struct AttentionParams {
 /// not. Queries and weights are rounded to bf16 where the cache is bf16 or fp8; an fp8 cache gives
 /// the bits that a bf16 cache of the same values would give.
 ///   out, q  [num_tokens, num_heads, head_dim] f32, rows `out_stride` / `q_stride` apart
+///   unwritten  K and V of the step's tokens, row for row those of q, where kv_write has not been
+///              called: the task that reads a token writes it first, while its page is on the way.
+///              Only where one_query_each(batch): pieces of a prompt read each other's keys.
 void attention(const KernelContext& ctx, float* out, int64_t out_stride, const float* q,
                int64_t q_stride, const KvLayer& layer, const AttentionBatch& batch,
-               const AttentionParams& params);
+               const AttentionParams& params, const KvTokens* unwritten = nullptr);
+
+/// Does every sequence have one query, as in a decode step?
+bool one_query_each(const AttentionBatch& batch);
 
 inline constexpr int64_t kAttentionChunk = 256;
 

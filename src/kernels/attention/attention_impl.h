@@ -121,6 +121,8 @@ struct ChunkView {
   int key_end;                                   // first key of the chunk that no row may see
 };
 
+constexpr ChunkView kNoPages{};
+
 inline __attribute__((always_inline)) int clamp_to_chunk(int64_t key) {
   return static_cast<int>(key < 0 ? 0 : key > kAttentionChunkKeys ? kAttentionChunkKeys : key);
 }
@@ -145,15 +147,16 @@ inline __attribute__((always_inline)) int end_key(const AttentionCall& call,
 }
 
 inline __attribute__((always_inline)) ChunkView view_chunk(const AttentionCall& call,
-                                                           const AttentionTile& tile,
-                                                           int64_t chunk) {
+                                                           const AttentionChunk& chunk) {
+  if (chunk.tile == nullptr) return kNoPages;
+  const AttentionTile& tile = *chunk.tile;
   ChunkView view;
-  view.key_begin = chunk * kAttentionChunkKeys;
+  view.key_begin = chunk.index * kAttentionChunkKeys;
   view.key_end = end_key(call, tile, tile.position + tile.num_queries - 1, view.key_begin);
   view.page_begin = first_key(call, tile.position, view.key_begin) / 16;
   view.page_end = (view.key_end + 15) / 16;
   for (int i = view.page_begin; i < view.page_end; ++i) {
-    const int64_t page = chunk * kAttentionChunkPages + i;
+    const int64_t page = chunk.index * kAttentionChunkPages + i;
     const int64_t block = tile.block_table[page / tile.pages_per_block];
     const auto index =
         static_cast<size_t>(block * tile.pages_per_block + page % tile.pages_per_block);
@@ -254,10 +257,12 @@ void softmax_row(const AttentionCall& call, const AttentionTile& tile, const Chu
   *l = S::reduce_add(sum);
 }
 
-/// Weighted sums of V: MR rows, ND vectors of 16 dims, the last of `lanes` lanes.
+/// Weighted sums of V: MR rows, ND vectors of 16 dims, the last of `lanes` lanes. These values were
+/// asked for while the scores were computed; what is asked for now are the keys of `next`, so that
+/// memory is never idle.
 template <class S, class T, int MR, int ND>
 void value_tile(const AttentionCall& call, const std::byte* weights, size_t weight_stride,
-                const ChunkView& view, int64_t dim, int lanes, float* o) {
+                const ChunkView& view, const ChunkView& next, int64_t dim, int lanes, float* o) {
   using F = typename S::F;
   constexpr int kVectors = 16 / T::kParts;  // of tokens in a page
   constexpr auto kBytes = static_cast<size_t>(kElementBytes<S, T>);
@@ -284,7 +289,13 @@ void value_tile(const AttentionCall& call, const std::byte* weights, size_t weig
     const std::byte* v = vector_at(p, 0);
     const std::byte* w = weights_at(p, 0);
     const int vectors = end - p * kVectors < kVectors ? end - p * kVectors : kVectors;
+    const bool fetch = p >= next.page_begin && p < next.page_end;
     for (int t = 0; t < vectors; ++t, v += v_stride, w += kBytes * T::kParts) {
+      if (fetch) {
+        for (size_t i = 64 * static_cast<size_t>(t); i < call.v_offset; i += 64 * kVectors) {
+          S::prefetch_l2(next.pages[p] + i);
+        }
+      }
       multiply<S, T, MR, ND>(
           sum, [&](int n) __attribute__((always_inline)) { return load(v, n); }, w, weight_stride);
     }
@@ -320,10 +331,12 @@ __attribute__((always_inline)) inline void with_count(int count, F f) {
   }
 }
 
-/// `fetch`: do the pages lie in memory, so that the next ones are worth a prefetch?
+/// `next`: the pages that this thread reads next. `fetch`: do those of `view` lie in memory, so
+/// that they are worth a prefetch?
 template <class S, class T>
 void run_pages(const AttentionCall& call, const AttentionTile& tile, const ChunkView& view,
-               bool fetch, const AttentionScratch& scratch, const AttentionState& result) {
+               const ChunkView& next, bool fetch, const AttentionScratch& scratch,
+               const AttentionState& result) {
   const int64_t num_rows = tile.num_queries * call.group;
   const int64_t q_bytes = call.head_dim * kElementBytes<S, T>;
   const int64_t o_stride = attention_row_floats(call.head_dim);
@@ -370,7 +383,8 @@ void run_pages(const AttentionCall& call, const AttentionTile& tile, const Chunk
             with_count<S::kAttentionDims>(
                 vectors, [&]<int ND>() __attribute__((always_inline)) {
                   value_tile<S, T, MR, ND>(call, weights + static_cast<size_t>(row) * kWeightStride,
-                                           kWeightStride, view, dim, lanes,
+                                           kWeightStride, view,
+                                           row == 0 && dim == 0 ? next : kNoPages, dim, lanes,
                                            result.o + row * o_stride);
                 });
           });
@@ -380,9 +394,10 @@ void run_pages(const AttentionCall& call, const AttentionTile& tile, const Chunk
 }
 
 template <class S, class T>
-void run_chunk(const AttentionCall& call, const AttentionTile& tile, int64_t chunk,
+void run_chunk(const AttentionCall& call, const AttentionChunk& chunk, const AttentionChunk& next,
                const AttentionScratch& scratch, const AttentionState& result) {
-  run_pages<S, T>(call, tile, view_chunk(call, tile, chunk), true, scratch, result);
+  run_pages<S, T>(call, *chunk.tile, view_chunk(call, chunk), view_chunk(call, next), true, scratch,
+                  result);
 }
 
 template <class S>

@@ -39,6 +39,12 @@ struct AttentionTile {
   int64_t num_keys = 0;  // of the sequence
 };
 
+/// One chunk of the keys that a tile sees.
+struct AttentionChunk {
+  const AttentionTile* tile = nullptr;  // null: none
+  int64_t index = 0;
+};
+
 /// Running softmax of a tile's rows: largest score (in units of log2 e), sum of exponentials,
 /// weighted sum of V (not yet divided); `row_floats` floats a row of o.
 struct AttentionState {
@@ -64,8 +70,9 @@ constexpr int64_t attention_row_floats(int64_t head_dim) { return (head_dim + 15
 struct AttentionKernels {
   /// Rounds and scales a tile's queries into scratch.q.
   void (*load_queries)(const AttentionCall&, const AttentionTile&, const AttentionScratch&);
-  /// One chunk of keys from zero; m is -inf for rows that see none of it.
-  void (*run_chunk)(const AttentionCall&, const AttentionTile&, int64_t chunk,
+  /// One chunk of keys from zero; m is -inf for rows that see none of it. Asks meanwhile for the
+  /// keys of `next`, which this thread will want.
+  void (*run_chunk)(const AttentionCall&, const AttentionChunk& chunk, const AttentionChunk& next,
                     const AttentionScratch&, const AttentionState& result);
   /// state = state joined with a later chunk's result; start from m = -inf.
   void (*merge)(int64_t num_rows, int64_t head_dim, const AttentionState& state,

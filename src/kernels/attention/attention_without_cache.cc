@@ -48,7 +48,7 @@ void attention_without_cache(const KernelContext& ctx, float* out, int64_t out_s
     }
     page += pages_of(len);
   }
-  kv_write(ctx, layer, k, v, kv_stride, slots, num_tokens);
+  kv_write(ctx, layer, {k, v, kv_stride, slots}, num_tokens);
   const AttentionBatch batch{rows.num_seqs, rows.query_start_loc, lens,
                              tables,        most_pages,           kPageTokens};
   attention(ctx, out, out_stride, q, q_stride, layer, batch, params);

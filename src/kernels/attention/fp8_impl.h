@@ -11,9 +11,10 @@ namespace octavo::kernels {
 namespace {
 
 template <class S, class Form>
-void run_chunk_of_bytes(const AttentionCall& call, const AttentionTile& tile, int64_t chunk,
-                        const AttentionScratch& scratch, const AttentionState& result) {
-  ChunkView view = view_chunk(call, tile, chunk);
+void run_chunk_of_bytes(const AttentionCall& call, const AttentionChunk& chunk,
+                        const AttentionChunk& next, const AttentionScratch& scratch,
+                        const AttentionState& result) {
+  ChunkView view = view_chunk(call, chunk);
   AttentionCall wide = call;
   wide.head_bytes = 2 * call.head_bytes;
   wide.v_offset = 2 * call.v_offset;
@@ -28,7 +29,8 @@ void run_chunk_of_bytes(const AttentionCall& call, const AttentionTile& tile, in
     }
     view.pages[p] = to;
   }
-  run_pages<S, KvBF16>(wide, tile, view, false, scratch, result);
+  // The wide keys have the size of a page's keys and values: both are asked for.
+  run_pages<S, KvBF16>(wide, *chunk.tile, view, view_chunk(call, next), false, scratch, result);
 }
 
 /// The code of each lane in its low byte: nearest, ties to even; beyond the largest finite value,

@@ -233,6 +233,9 @@ struct SimdAvx2 {
   OCTAVO_SIMD void prefetch(const void* p) {
     _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
   }
+  OCTAVO_SIMD void prefetch_l2(const void* p) {
+    _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1);
+  }
 };
 
 }  // namespace

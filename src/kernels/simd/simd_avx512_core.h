@@ -159,6 +159,9 @@ struct SimdAvx512Core {
   OCTAVO_SIMD void prefetch(const void* p) {
     _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
   }
+  OCTAVO_SIMD void prefetch_l2(const void* p) {
+    _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1);
+  }
 };
 
 }  // namespace

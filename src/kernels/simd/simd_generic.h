@@ -239,6 +239,7 @@ struct SimdGeneric {
     }
   }
   OCTAVO_SIMD void prefetch(const void* p) { __builtin_prefetch(p); }
+  OCTAVO_SIMD void prefetch_l2(const void* p) { __builtin_prefetch(p, 0, 2); }
 };
 
 }  // namespace

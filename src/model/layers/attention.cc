@@ -35,21 +35,26 @@ size_t Attention::workspace_bytes(const StepLimits& limits) const {
                                           limits.max_model_len, limits.num_threads)});
 }
 
-Status Attention::write_kv(const Step& step, const kernels::RowNorm& norm,
-                           const RotaryEmbedding& rope, const kernels::KvLayer& cache) const {
+Status Attention::project_qkv(const Step& step, const kernels::RowNorm& norm,
+                              const RotaryEmbedding& rope) const {
   const Activations& act = step.activations;
   {
     const auto timer = weights_.qkv_proj.timer(step.ctx, kernels::Op::kQkvProj, step.num_tokens);
     OCTAVO_TRY(weights_.qkv_proj.forward(step.ctx, act.qkv, act.hidden, step.num_tokens,
                                          kernels::Epilogue::kStore, step.row_adapters, &norm));
   }
-  const float* k = act.qkv + q_size_;
-  const float* v = k + num_kv_heads_ * head_dim_;
   turn_heads(step, rope);
-  const kernels::OpTimer timer(step.ctx, kernels::Op::kKvWrite);
-  kernels::kv_write(step.ctx, cache, k, v, qkv_size_, step.kv_groups[kv_group_].slot_mapping,
-                    step.num_tokens);
   return {};
+}
+
+kernels::KvTokens Attention::new_tokens(const Step& step) const {
+  const float* k = step.activations.qkv + q_size_;
+  return {k, k + num_kv_heads_ * head_dim_, qkv_size_, step.kv_groups[kv_group_].slot_mapping};
+}
+
+void Attention::write_kv(const Step& step, const kernels::KvLayer& cache) const {
+  const kernels::OpTimer timer(step.ctx, kernels::Op::kKvWrite);
+  kernels::kv_write(step.ctx, cache, new_tokens(step), step.num_tokens);
 }
 
 void Attention::turn_heads(const Step& step, const RotaryEmbedding& rope) const {
@@ -68,12 +73,15 @@ void Attention::turn_heads(const Step& step, const RotaryEmbedding& rope) const 
               params_.num_heads + num_kv_heads_);
 }
 
-void Attention::attend(const Step& step, const kernels::KvLayer& cache) const {
-  const kernels::OpTimer timer(step.ctx, kernels::Op::kAttention, [&] {
-    return kernels::work_of(cache, step.kv_groups[kv_group_].attention, params_);
-  });
+void Attention::write_and_attend(const Step& step, const kernels::KvLayer& cache) const {
+  const kernels::AttentionBatch& batch = step.kv_groups[kv_group_].attention;
+  const bool together = kernels::one_query_each(batch);
+  if (!together) write_kv(step, cache);
+  const kernels::OpTimer timer(step.ctx, kernels::Op::kAttention,
+                               [&] { return kernels::work_of(cache, batch, params_); });
+  const kernels::KvTokens tokens = new_tokens(step);
   kernels::attention(step.ctx, step.activations.attention, q_size_, step.activations.qkv, qkv_size_,
-                     cache, step.kv_groups[kv_group_].attention, params_);
+                     cache, batch, params_, together ? &tokens : nullptr);
 }
 
 Status Attention::project(const Step& step, int64_t num_rows,

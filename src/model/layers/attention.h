@@ -28,12 +28,14 @@ class Attention {
   const Linear& qkv_proj() const { return weights_.qkv_proj; }
   const Linear& o_proj() const { return weights_.o_proj; }
 
-  /// Reads the rows of activations.hidden through `norm`; leaves keys and values of this step's
-  /// tokens in `cache`.
-  Status write_kv(const Step& step, const kernels::RowNorm& norm, const RotaryEmbedding& rope,
-                  const kernels::KvLayer& cache) const;
-  /// After write_kv: activations.attention = softmax(q K^T) V of every row.
-  void attend(const Step& step, const kernels::KvLayer& cache) const;
+  /// Reads the rows of activations.hidden through `norm`; leaves queries, keys and values of this
+  /// step's tokens in activations.qkv.
+  Status project_qkv(const Step& step, const kernels::RowNorm& norm,
+                     const RotaryEmbedding& rope) const;
+  /// After project_qkv: keys and values go to `cache`.
+  void write_kv(const Step& step, const kernels::KvLayer& cache) const;
+  /// After project_qkv: write_kv, then activations.attention = softmax(q K^T) V of every row.
+  void write_and_attend(const Step& step, const kernels::KvLayer& cache) const;
   /// activations.hidden += residual_multiplier * o_proj of activations.attention, first `num_rows`
   /// rows, which have the adapters `row_adapters`. Overwrites activations.projected.
   Status project(const Step& step, int64_t num_rows, std::span<const int32_t> row_adapters) const;
@@ -41,6 +43,7 @@ class Attention {
  private:
   /// Norms of the heads, then rope, on q and k in place.
   void turn_heads(const Step& step, const RotaryEmbedding& rope) const;
+  kernels::KvTokens new_tokens(const Step& step) const;
 
   int64_t head_dim_;
   int64_t num_kv_heads_;

@@ -28,17 +28,20 @@ size_t DecoderLayer::workspace_bytes(const StepLimits& limits) const {
 
 Status DecoderLayer::forward(const Step& step, const RotaryEmbedding& rope,
                              const kernels::KvLayer& cache) const {
-  OCTAVO_TRY(attention_.write_kv(step, attention_norm_.row_norm(), rope, cache));
-  attention_.attend(step, cache);
+  OCTAVO_TRY(attention_.project_qkv(step, attention_norm_.row_norm(), rope));
+  attention_.write_and_attend(step, cache);
   return finish(step, step.num_tokens, step.row_adapters);
 }
 
 Status DecoderLayer::forward_last(const Step& step, const RotaryEmbedding& rope,
                                   const kernels::KvLayer& cache) const {
   const Activations& act = step.activations;
-  OCTAVO_TRY(attention_.write_kv(step, attention_norm_.row_norm(), rope, cache));
-  if (step.logits_rows.empty()) return {};  // a prefill chunk that only fills the cache
-  attention_.attend(step, cache);
+  OCTAVO_TRY(attention_.project_qkv(step, attention_norm_.row_norm(), rope));
+  if (step.logits_rows.empty()) {  // a prefill chunk that only fills the cache
+    attention_.write_kv(step, cache);
+    return {};
+  }
+  attention_.write_and_attend(step, cache);
   keep_rows(act.attention, attention_.o_proj().num_cols(), step.logits_rows);
   keep_rows(act.hidden, attention_norm_.size(), step.logits_rows);
   return finish(step, int64_t(step.logits_rows.size()), step.logits_row_adapters);
