@@ -28,18 +28,25 @@ def test_bl_047_chat_logprobs_without_top(server):
     assert server.post("/v1/chat/completions", body).status == 400
 
 
+@pytest.mark.parametrize("temperature", [0, 1.5])
 @pytest.mark.parametrize("count", [1, 5, 20])
-def test_bl_048_exact_counts_up_to_the_limit(server, count):
-    content = server.chat("Hi", max_tokens=2, logprobs=True, top_logprobs=count,
-                          ignore_eos=True)["choices"][0]["logprobs"]["content"]
+def test_bl_048_exact_counts_up_to_the_limit(server, count, temperature):
+    fields = {"max_tokens": 8, "temperature": temperature, "seed": 7, "ignore_eos": True}
+    content = server.chat("Hi", logprobs=True, top_logprobs=count,
+                          **fields)["choices"][0]["logprobs"]["content"]
+    assert len(content) == 8
     for entry in content:
+        # As vLLM: the chosen token first, then by rank.
         values = [top["logprob"] for top in entry["top_logprobs"]]
         assert len(values) == count
-        assert values == sorted(values, reverse=True)
-        assert entry["logprob"] == values[0], "greedy takes the most likely"
-    tops = server.complete(PROMPT, max_tokens=2, logprobs=count,
-                           ignore_eos=True)["choices"][0]["logprobs"]["top_logprobs"]
-    assert all(1 <= len(top) <= count + 1 for top in tops)
+        assert entry["logprob"] == values[0] and values[1:] == sorted(values[1:], reverse=True)
+        if temperature == 0:
+            assert values == sorted(values, reverse=True), "greedy takes the most likely"
+    found = server.complete(PROMPT, logprobs=count, **fields)["choices"][0]["logprobs"]
+    for token, value, top in zip(found["tokens"], found["token_logprobs"], found["top_logprobs"]):
+        # Tokens of one text (halves of characters) share an entry.
+        assert 1 <= len(top) <= count + 1 and top[token] == value
+        assert list(top.values())[1:] == sorted(list(top.values())[1:], reverse=True)
 
 
 def test_bl_048_above_the_limit_is_400(server):

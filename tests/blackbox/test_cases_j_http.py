@@ -22,11 +22,15 @@ def nested(depth):
 ])
 def test_bl_103_deep_json_is_400_quickly(server, where):
     body = (where % nested(100_000)).encode()
-    start = time.monotonic()
-    answer = server.post(CHAT, body)
-    assert answer.status == 400
-    assert time.monotonic() - start < 0.5  # 0.1 s on a quiet machine
-    assert len(answer.body) < 4096
+    seconds = []
+    # Other processes may take the cores: one of some tries tells.
+    while len(seconds) < 10 and min(seconds, default=1) >= 0.1:
+        start = time.monotonic()
+        answer = server.post(CHAT, body)
+        seconds.append(time.monotonic() - start)
+        assert answer.status == 400
+        assert len(answer.body) < 4096
+    assert min(seconds) < 0.1, seconds
 
 
 @pytest.mark.parametrize("body, key", [
