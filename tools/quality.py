@@ -2,17 +2,19 @@
 """Perplexity and KL divergence of each weight format, as a Markdown table and JSON.
 
     tools/quality.py --reference HF_DIR [--llama-perplexity PATH] [--octavo build/release/octavo]
-                     [--json OUT.json] MODEL[:FLAG=VALUE...] ...
+                     [--text FILE ...] [--json OUT.json] MODEL[:FLAG=VALUE...] ...
 
-The text is that of tests/golden/smollm2/perplexity.json, in the same windows; every token but a
-window's first is scored given that window alone, through /v1/completions with prompt_logprobs.
+The text is that of tests/golden/smollm2/perplexity.json, in the same windows, or with --text the
+files given, joined, in windows of 512 as far as they fill them: the more text, the smaller the
+standard error of diff. Every token but a window's first is scored given that window alone, through
+/v1/completions with prompt_logprobs.
   ppl        as served (int8 or bf16 dot products)
   ppl f32    the same weights with --dtype float32: dequantised, all arithmetic and KV in f32
   diff       of the two, with the standard error of the paired tokens: what the fast arithmetic
              costs. The goal is at most 0.5 %
   KL         mean over tokens of KL(reference || format), nats; the reference is HF_DIR in float32.
-             Taken over the reference's 256 likeliest tokens as far as the other lists them too, the
-             rest as one event: a lower bound, short by little
+             Taken over the reference's --listed likeliest tokens as far as the other lists them
+             too, the rest as one event: a lower bound, short by little
   KL f32     the same of the format in f32 arithmetic: what the format itself costs
   same top   share of tokens where both have the same likeliest token
   half       perplexity of the second half of each window, as llama-perplexity counts: octavo's, and
@@ -36,8 +38,6 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-LISTED = 256  # logprobs asked for a token
-
 
 def free_port():
     with socket.socket() as s:
@@ -54,7 +54,7 @@ class Server:
         self.process = subprocess.Popen(
             [octavo, "serve", model, "--port", str(self.port), "--num-threads", str(threads),
              "--kv-cache-memory-bytes", "192M", "--max-model-len", "1024",
-             "--max-logprobs", str(LISTED),
+             "--max-logprobs", "256",
              "--served-model-name", "m", "--no-enable-prefix-caching", *flags],
             stdout=self.log, stderr=subprocess.STDOUT)
 
@@ -87,26 +87,44 @@ class Server:
         return json.loads(data)
 
 
-def windows_of(server, kit):
-    """The token ids of each window, checked against the kit's hashes."""
-    begin, end = kit["text"]["bytes"]
-    text = pathlib.Path("/usr/share/common-licenses", kit["text"]["file"]).read_bytes()[begin:end]
-    if hashlib.sha256(text).hexdigest() != kit["text"]["sha256_of_bytes"]:
-        sys.exit("the text is not that of perplexity.json")
-    ids = server.post("/tokenize", {"model": "m", "prompt": text.decode(),
-                                    "add_special_tokens": False})["tokens"]
-    size = kit["window"]
-    return [ids[i * size:(i + 1) * size] for i in range(len(kit["windows"]))]
+class Text:
+    """What is scored: files' bytes, tokens in a window, windows (None: as many as they fill)."""
+
+    def __init__(self, files):
+        if files:
+            self.pieces = [pathlib.Path(file).read_bytes() for file in files]
+            self.window, self.count = 512, None
+            return
+        kit = json.loads((ROOT / "tests/golden/smollm2/perplexity.json").read_text())
+        begin, end = kit["text"]["bytes"]
+        file = pathlib.Path("/usr/share/common-licenses", kit["text"]["file"])
+        self.pieces = [file.read_bytes()[begin:end]]
+        if hashlib.sha256(self.pieces[0]).hexdigest() != kit["text"]["sha256_of_bytes"]:
+            sys.exit("the text is not that of perplexity.json")
+        self.window, self.count = kit["window"], len(kit["windows"])
+
+    def windows(self, server):
+        """The token ids of each window."""
+        ids = []
+        for piece in self.pieces:
+            ids += server.post("/tokenize", {"model": "m", "prompt": piece.decode(),
+                                             "add_special_tokens": False})["tokens"]
+        size = self.window
+        if self.count is None:
+            self.count = len(ids) // size
+        if self.count == 0:
+            sys.exit(f"the text has {len(ids)} tokens, less than one window of {size}")
+        return [ids[i * size:(i + 1) * size] for i in range(self.count)]
 
 
-def score(args, model, flags, kit):
+def score(args, model, flags, text):
     """Per window and token: (logprob of the token, {id: logprob} of the likeliest)."""
     with Server(args.octavo, model, flags, args.threads) as server:
         scores = []
-        for window in windows_of(server, kit):
+        for window in text.windows(server):
             choice = server.post("/v1/completions", {
                 "model": "m", "prompt": window, "max_tokens": 1, "temperature": 0,
-                "prompt_logprobs": LISTED})["choices"][0]
+                "prompt_logprobs": args.listed})["choices"][0]
             rows = choice["prompt_logprobs"][1:]
             scores.append([
                 (row[str(token)]["logprob"], {int(k): v["logprob"] for k, v in row.items()})
@@ -145,19 +163,16 @@ def divergence(reference, other):
     return total / count, same / count
 
 
-def peer_perplexity(args, model, kit):
+def peer_perplexity(args, model, text):
     """llama-perplexity's final estimate over the same windows; None for a model it cannot read."""
     if not args.llama_perplexity or not model.endswith(".gguf"):
         return None
-    begin, end = kit["text"]["bytes"]
-    with tempfile.NamedTemporaryFile(suffix=".txt") as text:
-        text.write(
-            pathlib.Path("/usr/share/common-licenses", kit["text"]["file"]).read_bytes()[begin:end])
-        text.flush()
+    with tempfile.NamedTemporaryFile(suffix=".txt") as file:
+        file.write(b"".join(text.pieces))
+        file.flush()
         run = subprocess.run(
-            [args.llama_perplexity, "-m", model, "-f", text.name, "-c", str(kit["window"]),
-             "-b", str(kit["window"]), "-t", str(args.threads),
-             "--chunks", str(len(kit["windows"]))],
+            [args.llama_perplexity, "-m", model, "-f", file.name, "-c", str(text.window),
+             "-b", str(text.window), "-t", str(args.threads), "--chunks", str(text.count)],
             capture_output=True, text=True, timeout=1800)
     found = re.search(r"Final estimate: PPL = ([\d.]+)", run.stdout + run.stderr)
     return float(found.group(1)) if found else None
@@ -171,11 +186,13 @@ def main():
     parser.add_argument("--octavo", default=str(ROOT / "build/release/octavo"))
     parser.add_argument("--llama-perplexity")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--listed", type=int, default=256, help="logprobs a token, at most 256")
+    parser.add_argument("--text", nargs="+", metavar="FILE")
     parser.add_argument("--json", type=pathlib.Path)
     args = parser.parse_args()
-    kit = json.loads((ROOT / "tests/golden/smollm2/perplexity.json").read_text())
+    text = Text(args.text)
 
-    reference = score(args, args.reference, ["--dtype", "float32"], kit)
+    reference = score(args, args.reference, ["--dtype", "float32"], text)
     print(f"reference: perplexity {perplexity(reference):.4f} in float32")
     print("| weights | ppl | ppl f32 | diff | KL | KL f32 | same top | half | half, llama.cpp |")
     print("|---|---|---|---|---|---|---|---|---|")
@@ -185,11 +202,11 @@ def main():
         wide = [flag.removeprefix("f32=") for flag in flags if flag.startswith("f32=")]
         flags = [flag for flag in flags if not flag.startswith("f32=")]
         name = pathlib.Path(model).stem + "".join(" " + flag for flag in flags)
-        served = score(args, model, flags, kit)
-        exact = score(args, wide[0] if wide else model, flags + ["--dtype", "float32"], kit)
+        served = score(args, model, flags, text)
+        exact = score(args, wide[0] if wide else model, flags + ["--dtype", "float32"], text)
         row = {"name": name, "ppl": perplexity(served), "ppl_f32": perplexity(exact),
-               "half": perplexity(served, kit["window"] // 2),
-               "half_peer": peer_perplexity(args, model, kit)}
+               "half": perplexity(served, text.window // 2),
+               "half_peer": peer_perplexity(args, model, text)}
         row["diff"], row["diff_error"] = difference(served, exact)
         row["kl"], row["same_top"] = divergence(reference, served)
         row["kl_f32"], _ = divergence(reference, exact)
