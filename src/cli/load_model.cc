@@ -89,6 +89,10 @@ Result<std::unique_ptr<model::Model>> load_model(const checkpoint::Checkpoint& c
   checkpoint.drop_pages();
   log::info(Source::kEngineCore, "Loading weights took {:.2f} seconds",
             clock.monotonic_s() - start_s);
+  log::info(Source::kEngineCore, "Packing {:.2f} GB of them took {:.2f} seconds ({:.1f} GB/s)",
+            static_cast<double>(model->info().weight_bytes) / 1e9, model->info().packing_s,
+            static_cast<double>(model->info().weight_bytes) / 1e9 /
+                std::max(model->info().packing_s, 1e-6));
   log::info(Source::kEngineCore, "Resolved architecture: {}", model->info().architecture);
   if (!model->info().quantization.empty()) {
     log::info(Source::kEngineCore, "Quantization: {}; linear layers as {}",

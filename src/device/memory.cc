@@ -10,7 +10,6 @@
 
 namespace octavo::device {
 namespace {
-constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kPieceAlignment = 64;  // one cache line, one AVX-512 register
 
 size_t round_up(size_t value, size_t to) { return (value + to - 1) / to * to; }
@@ -23,8 +22,9 @@ Result<Buffer> Buffer::create(size_t size_bytes, bool huge_pages) {
   if (size_bytes > std::numeric_limits<size_t>::max() / 2) {
     return Error{Code::kOverloaded, "cannot reserve " + what};
   }
-  const bool align = size_bytes >= kHugePage;
-  const size_t mapped_bytes = align ? round_up(size_bytes, kHugePage) + kHugePage : size_bytes;
+  const bool align = size_bytes >= kHugePageBytes;
+  const size_t mapped_bytes =
+      align ? round_up(size_bytes, kHugePageBytes) + kHugePageBytes : size_bytes;
   void* const mapped = mmap(nullptr, mapped_bytes, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED) return Error{Code::kOverloaded, "cannot reserve " + what};
@@ -34,9 +34,9 @@ Result<Buffer> Buffer::create(size_t size_bytes, bool huge_pages) {
   buffer.data_ = buffer.mapped_;
   if (align) {
     const auto address = reinterpret_cast<uintptr_t>(mapped);
-    buffer.data_ += round_up(address, kHugePage) - address;
+    buffer.data_ += round_up(address, kHugePageBytes) - address;
     // Only advice: without huge pages everything works, more slowly.
-    madvise(buffer.data_, round_up(size_bytes, kHugePage),
+    madvise(buffer.data_, round_up(size_bytes, kHugePageBytes),
             huge_pages ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
   }
   return buffer;

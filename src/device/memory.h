@@ -7,6 +7,9 @@
 
 namespace octavo::device {
 
+/// A huge page of x86-64.
+inline constexpr size_t kHugePageBytes = size_t{2} << 20;
+
 /// Zero-filled memory whose pages are taken when first touched (mmap NORESERVE), aligned to 2 MiB
 /// when that large and offered huge pages. Move-only; unmapped on destruction.
 class Buffer {

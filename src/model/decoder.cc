@@ -101,6 +101,7 @@ void Decoder::fill_info(const DTypePlan& dtype, const WeightLoader& loader,
   info_.weight_format = kernels::name_of(loader.main_format());
   info_.weight_bytes = embedding_.size_bytes() + final_norm_.size_bytes() + lm_head_.size_bytes();
   for (const DecoderLayer& layer : layers_) info_.weight_bytes += layer.size_bytes();
+  info_.packing_s = loader.packing_s();
   info_.weight_hash = source.hash();
 }
 

@@ -45,6 +45,7 @@ struct ModelInfo {
   std::string weight_format;  // "BF16", "Q4_1", ... of most of the linear layers
   std::string quantization;   // "gptq", "int8", ...; empty: none
   size_t weight_bytes = 0;    // packed, as resident
+  double packing_s = 0;       // wall time of packing them: reading the mapped file included
   std::string weight_hash;    // part of a block's identity; of what and some of the values
 };
 

@@ -1,5 +1,6 @@
 #include "kernels/linear/linear.h"
 
+#include <cstring>
 #include <fstream>
 #include <iterator>
 
@@ -239,6 +240,37 @@ TEST_P(Linear, AColumnOrderGathersTheInput) {
         EXPECT_FALSE(matrix.packed.set_col_order(bad).ok());
       }
     }
+  }
+}
+
+TEST(PackedMatrix, ALargeMatrixIsItsPanelsWhateverTheTasksAre) {
+  Machine machine(3);
+  // Panels that do not divide a huge page; panels larger than one.
+  struct Case {
+    WeightFormat format;
+    int64_t rows, cols;
+  };
+  for (const auto& [format, rows, cols] :
+       {Case{WeightFormat::kQ4_0, 2053, 2080}, Case{WeightFormat::kBF16, 1003, 2049},
+        Case{WeightFormat::kF32, 40, 40000}, Case{WeightFormat::kQ8_0, 496, 4096}}) {
+    SCOPED_TRACE(name_of(format));
+    Numbers numbers(5);
+    const std::vector<std::byte> bytes = random_weight(format, rows, cols, numbers);
+    const auto pack = [&](int64_t begin, int64_t count) {
+      const WeightPart part{bytes.data() + static_cast<size_t>(begin) * row_bytes(format, cols),
+                            format, count};
+      return PackedMatrix::create(machine.context(), {&part, 1}, cols, format, Arithmetic::kNative)
+          .value();
+    };
+    const PackedMatrix whole = pack(0, rows);
+    ASSERT_GE(whole.size_bytes(), device::kHugePageBytes);
+    size_t at = 0;
+    for (int64_t row = 0; row < rows; row += kRowAlignment) {
+      const PackedMatrix panel = pack(row, std::min(kRowAlignment, rows - row));
+      ASSERT_EQ(std::memcmp(whole.data() + at, panel.data(), panel.size_bytes()), 0) << row;
+      at += panel.size_bytes();
+    }
+    EXPECT_EQ(at, whole.size_bytes());
   }
 }
 

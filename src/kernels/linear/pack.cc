@@ -36,6 +36,10 @@ const FormatInfo& info_of(WeightFormat format) { return kFormats[static_cast<siz
 
 bool is_block_format(WeightFormat format) { return block_elements(format) > 1; }
 
+/// What a task packs. Of a large matrix it is a huge page: two threads that touch one at the same
+/// time would both clear all of it, and the clearing takes as long as the packing.
+constexpr size_t kSmallTaskBytes = size_t{256} << 10;
+
 /// Bytes of one row in a panel, K padded as the kernels need it.
 size_t packed_row_bytes(WeightFormat format, int64_t num_cols) {
   return row_bytes(format, format == WeightFormat::kBF16 ? (num_cols + 1) / 2 * 2 : num_cols);
@@ -47,10 +51,42 @@ struct PanelRows {
   WeightFormat format[kPanelRows] = {};
 };
 
+using FourWords = uint32_t __attribute__((vector_size(16)));
+
+/// Four words of each of four rows: word i of row r goes to out + 4 * kPanelRows * i + 4 * r.
+void transpose_four(std::byte* out, const std::byte* const* rows, size_t at) {
+  FourWords a, b, c, d;
+  std::memcpy(&a, rows[0] + at, 16);
+  std::memcpy(&b, rows[1] + at, 16);
+  std::memcpy(&c, rows[2] + at, 16);
+  std::memcpy(&d, rows[3] + at, 16);
+  const FourWords ab0 = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+  const FourWords ab2 = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+  const FourWords cd0 = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+  const FourWords cd2 = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+  const FourWords words[4] = {
+      __builtin_shufflevector(ab0, cd0, 0, 1, 4, 5), __builtin_shufflevector(ab0, cd0, 2, 3, 6, 7),
+      __builtin_shufflevector(ab2, cd2, 0, 1, 4, 5), __builtin_shufflevector(ab2, cd2, 2, 3, 6, 7)};
+  for (size_t i = 0; i < 4; ++i) std::memcpy(out + 4 * kPanelRows * i, &words[i], 16);
+}
+
 /// 4-byte words of 16 rows side by side: the transposition all block formats and bf16 share.
 void interleave_words(std::byte* out, const std::byte* const* rows, size_t num_words) {
-  for (size_t w = 0; w < num_words; ++w, out += 4 * kPanelRows) {
-    for (int r = 0; r < kPanelRows; ++r) std::memcpy(out + 4 * r, rows[r] + 4 * w, 4);
+  // A cache line of four rows at a time: rows of 4 KiB lie in one set of L1, which 16 would evict.
+  constexpr size_t kLineWords = 16;
+  const size_t whole = num_words / 4 * 4;
+  for (size_t line = 0; line < whole; line += kLineWords) {
+    const size_t end = std::min(line + kLineWords, whole);
+    for (int r = 0; r < kPanelRows; r += 4) {
+      for (size_t w = line; w < end; w += 4) {
+        transpose_four(out + 4 * (w * kPanelRows + static_cast<size_t>(r)), rows + r, 4 * w);
+      }
+    }
+  }
+  for (size_t w = whole; w < num_words; ++w) {
+    for (int r = 0; r < kPanelRows; ++r) {
+      std::memcpy(out + 4 * (w * kPanelRows + static_cast<size_t>(r)), rows[r] + 4 * w, 4);
+    }
   }
 }
 
@@ -381,15 +417,20 @@ Result<PackedMatrix> PackedMatrix::create(const KernelContext& ctx,
   OCTAVO_TRY(matrix.buffer_, device::Buffer::create(total_bytes, /*huge_pages=*/true));
   const RowTable table(parts, num_cols);
   std::byte* const out = matrix.buffer_.data();
-  // About 256 KiB a task: a few hundred tasks for a large matrix, one for a small one.
-  const auto grain = static_cast<int64_t>((size_t{256} << 10) / panel_bytes);
-  ctx.pool.parallel_for(num_panels, std::max<int64_t>(grain, 1),
-                        [&](int64_t begin, int64_t end, int) {
-                          for (int64_t panel = begin; panel < end; ++panel) {
-                            pack_panel(out + static_cast<size_t>(panel) * panel_bytes,
-                                       table.panel(panel), num_cols, format);
-                          }
-                        });
+  const size_t task_bytes =
+      total_bytes < device::kHugePageBytes ? kSmallTaskBytes : device::kHugePageBytes;
+  // The panels that begin in a task's bytes.
+  const auto first_panel = [&](int64_t task) {
+    const size_t panels = (static_cast<size_t>(task) * task_bytes + panel_bytes - 1) / panel_bytes;
+    return std::min(static_cast<int64_t>(panels), num_panels);
+  };
+  const auto num_tasks = static_cast<int64_t>((total_bytes + task_bytes - 1) / task_bytes);
+  ctx.pool.parallel_for(num_tasks, 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t panel = first_panel(begin); panel < first_panel(end); ++panel) {
+      pack_panel(out + static_cast<size_t>(panel) * panel_bytes, table.panel(panel), num_cols,
+                 format);
+    }
+  });
   return matrix;
 }
 

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <numeric>
 
+#include "device/roofs.h"
+
 namespace octavo::model {
 namespace {
 
@@ -120,14 +122,21 @@ std::vector<int32_t> WeightLoader::row_order(Target target, int part, int64_t nu
   return order;
 }
 
+Result<kernels::PackedMatrix> WeightLoader::pack(std::span<const kernels::WeightPart> parts,
+                                                 int64_t num_cols, kernels::WeightFormat format) {
+  const double start_s = device::now_seconds(/*cpu_time=*/false);
+  auto matrix =
+      kernels::PackedMatrix::create(kernels_, parts, num_cols, format, context_.dtype.arithmetic);
+  packing_s_ += device::now_seconds(/*cpu_time=*/false) - start_s;
+  return matrix;
+}
+
 Result<kernels::PackedMatrix> WeightLoader::load_matrix(Target target, int64_t layer,
                                                         int64_t num_rows, int64_t num_cols) {
   OCTAVO_TRY(const SourceTensor tensor, take_matrix(target, 0, layer, num_rows, num_cols));
   const kernels::WeightPart part{tensor.data, tensor.format, num_rows, {}};
   OCTAVO_TRY(kernels::PackedMatrix matrix,
-             kernels::PackedMatrix::create(kernels_, {&part, 1}, num_cols,
-                                           context_.dtype.packed_format(tensor.format),
-                                           context_.dtype.arithmetic));
+             pack({&part, 1}, num_cols, context_.dtype.packed_format(tensor.format)));
   if (target == Target::kEmbedding && !tensor.col_order.empty()) {
     return Error{Code::kUnsupported,
                  fmt::format("{}: the embedding has its columns in another order (act-order), "
@@ -163,10 +172,8 @@ Result<Linear> WeightLoader::load_linear(Target target, int64_t layer,
            tensors[end].col_order == tensors[begin].col_order) {
       ++end;
     }
-    OCTAVO_TRY(
-        kernels::PackedMatrix matrix,
-        kernels::PackedMatrix::create(kernels_, std::span(parts).subspan(begin, end - begin),
-                                      num_cols, packed_format(begin), context_.dtype.arithmetic));
+    OCTAVO_TRY(kernels::PackedMatrix matrix,
+               pack(std::span(parts).subspan(begin, end - begin), num_cols, packed_format(begin)));
     OCTAVO_TRY(matrix.set_col_order(std::move(tensors[begin].col_order)));
     bytes_by_format_[size_t(matrix.format())] += matrix.size_bytes();
     matrices.push_back(std::move(matrix));

@@ -41,8 +41,12 @@ class WeightLoader {
 
   /// The format of most bytes of the linear layers so far.
   kernels::WeightFormat main_format() const;
+  /// Seconds in which matrices were packed so far.
+  double packing_s() const { return packing_s_; }
 
  private:
+  Result<kernels::PackedMatrix> pack(std::span<const kernels::WeightPart> parts, int64_t num_cols,
+                                     kernels::WeightFormat format);
   /// A matrix as the kernels read it, [num_rows, num_cols], whichever way the file has it.
   Result<SourceTensor> take_matrix(Target target, int part, int64_t layer, int64_t num_rows,
                                    int64_t num_cols);
@@ -69,6 +73,7 @@ class WeightLoader {
   Context context_;
   const kernels::KernelContext& kernels_;
   std::array<size_t, kernels::kWeightFormatCount> bytes_by_format_{};
+  double packing_s_ = 0;
 };
 
 }  // namespace octavo::model
