@@ -143,8 +143,9 @@ void bench_attention(Bench& bench) {
     struct Case {
       int64_t seqs, queries, keys;
     };
-    for (const Case& c : {Case{1, 1, 128}, Case{1, 1, 1024}, Case{16, 1, 256}, Case{64, 1, 192},
-                          Case{1, 512, 512}, Case{4, 128, 128}}) {
+    for (const Case& c :
+         {Case{1, 1, 128}, Case{1, 1, 1024}, Case{1, 1, 8192}, Case{1, 1, 32000}, Case{16, 1, 256},
+          Case{64, 1, 192}, Case{1, 512, 512}, Case{4, 128, 128}}) {
       const int64_t blocks = (c.keys + 15) / 16;
       const int64_t pages = c.seqs * blocks;
       const size_t layer_bytes = static_cast<size_t>(pages) * kv_page_bytes(dtype, kKvHeads, kDim);
@@ -190,7 +191,7 @@ void bench_attention(Bench& bench) {
       const double gflop_s =
           4.0 * kDim * kHeads * kLayers * static_cast<double>(c.seqs) * pairs / 1e9 / seconds;
       std::printf(
-          "attention %s %2ld seqs %3ld queries %4ld keys: %8.3f ms  %6.1f GB/s (%3.0f %%) "
+          "attention %s %2ld seqs %3ld queries %5ld keys: %8.3f ms  %6.1f GB/s (%3.0f %%) "
           "%7.1f GFLOP/s (%3.0f %%)  kv_write %.3f ms\n",
           std::string(device::name_of(dtype)).c_str(), static_cast<long>(c.seqs),
           static_cast<long>(c.queries), static_cast<long>(c.keys), seconds * 1e3, gb_s,

@@ -10,7 +10,8 @@ Writes scale.json, scale.md and a picture of each curve into DIR. Curves:
     size       1B, 3B and 8B in 4 bits: cost of a decoded token, and its share of the limit
 Models with dummy weights (context, size) are written as Q4_0 GGUF files into --work-dir, with the
 tokenizer of --model, and removed at the end: 0.1 to 4.8 GB. --quick takes few and small points.
-A point during which other processes used more than --max-foreign cores is void; it is tried again.
+A point during which other processes used more than --max-foreign cores is void; it is tried again
+when it was short. Each curve's seconds are printed and recorded.
 """
 import argparse
 import asyncio
@@ -41,6 +42,7 @@ AXES = {"sequences": ("sequences at once", "ms a token"), "context": ("ids of co
         "queue": ("prompts waiting, + 1", "ms a token"),
         "size": ("MB of weights a token", "ms a token")}
 RUNNING = 16  # sequences in front of the queue
+RETRY_S = 45  # a void point that took longer is not tried again: the curves keep their time
 PROMPTS_A_REQUEST = 500
 
 
@@ -54,7 +56,7 @@ class Scale:
         self.args = args
         self.points, self.notes = [], []
         self.roofs = None
-        self.commands = []
+        self.commands, self.seconds = [], {}
 
     def note(self, text):
         self.notes.append(text)
@@ -89,6 +91,8 @@ class Scale:
                   f"{' (void)' if void else ''}", flush=True)
             if not void:
                 return
+            if load["wall_s"] > RETRY_S:
+                return self.note(f"{curve} {point}: void, and too long for another try")
 
     def dummy(self, folder, name, context):
         path = pathlib.Path(folder) / f"dummy-{name}.gguf"
@@ -101,7 +105,8 @@ class Scale:
         facts = limits.facts_of(self.args.model)
         most = max(points)
         with self.server(self.args.model, most * 112 * facts.kv_bytes_per_token,
-                         "--max-num-seqs", str(most), "--max-model-len", "512") as engine:
+                         "--max-num-seqs", str(most), "--max-num-batched-tokens",
+                         str(max(512, most)), "--max-model-len", "512") as engine:
             for count in points:
                 work = works.Work("", "", "load", (), count, 32, 64, limit="decode")
 
@@ -177,7 +182,8 @@ class Scale:
                 "max_foreign": self.args.max_foreign, "roofs": self.roofs,
                 "models": {"model": os.path.basename(self.args.model)},
                 "versions": {"octavo": engines.version_of(self.args.octavo)},
-                "commands": self.commands, "notes": self.notes, "points": self.points}
+                "commands": self.commands, "notes": self.notes, "seconds": self.seconds,
+                "points": self.points}
 
 
 async def behind_a_queue(url, waiting, seed, window_s):
@@ -328,10 +334,13 @@ def main(argv=None):
     scale.measure_roofs()
     with tempfile.TemporaryDirectory(dir=args.work_dir) as folder:
         for curve in args.curves:
+            began = time.monotonic()
             try:
                 getattr(scale, curve)((QUICK if args.quick else POINTS)[curve], folder)
             except (engines.Failed, RuntimeError, OSError, TimeoutError, EOFError) as error:
                 scale.note(f"{curve}: {type(error).__name__}: {error}")
+            scale.seconds[curve] = round(time.monotonic() - began)
+            print(f"{curve}: {scale.seconds[curve]} s", flush=True)
     record = scale.record()
     write(record, args.out)
     print("\n" + markdown(record))

@@ -8,6 +8,7 @@ import signal
 import socket
 import statistics
 import subprocess
+import tempfile
 import time
 import urllib.parse
 
@@ -116,7 +117,7 @@ class LaunchedServer(HttpEngine):
     def __init__(self, name, models, ready_path):
         super().__init__(name, models)
         self.ready_path = ready_path
-        self.process = None
+        self.process = self.log = None
         self.figures = {}
 
     def command(self, path, group, port):
@@ -128,8 +129,9 @@ class LaunchedServer(HttpEngine):
         self.remember(["…" if str(part) == str(port) else part for part in command])
         began = time.perf_counter()
         try:
-            self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL,
-                                            stderr=subprocess.DEVNULL, start_new_session=True)
+            self.log = tempfile.TemporaryFile()  # a pipe that nobody reads would stop the server
+            self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=self.log,
+                                            start_new_session=True)
         except OSError as error:
             raise Failed(f"{command[0]}: {error}") from error
         self.url = f"http://127.0.0.1:{port}"
@@ -164,11 +166,19 @@ class LaunchedServer(HttpEngine):
     def _wait(self, status, began):
         while status() != 200:
             if self.process.poll() is not None:
-                raise Failed(f"{self.name} ended with {self.process.returncode}: {self.commands[-1]}")
+                raise Failed(f"{self.name} ended with {self.process.returncode}: "
+                             f"{self.last_words()}; {self.commands[-1]}")
             if time.perf_counter() - began > START_LIMIT_S:
                 raise Failed(f"{self.name} is not ready after {START_LIMIT_S} s")
             time.sleep(0.002)
         return time.perf_counter() - began
+
+    def last_words(self):
+        """The last line that the server wrote to stderr."""
+        size = self.log.seek(0, os.SEEK_END)
+        self.log.seek(max(0, size - 4096))
+        lines = self.log.read().decode(errors="replace").split("\n")
+        return next((line.strip()[:300] for line in reversed(lines) if line.strip()), "no word")
 
     def version(self):
         return version_of(self.binary)
@@ -188,6 +198,7 @@ class LaunchedServer(HttpEngine):
             except subprocess.TimeoutExpired:
                 continue
         self.process = None
+        self.log.close()
 
 
 class Octavo(LaunchedServer):
