@@ -132,6 +132,21 @@ TEST_P(Attention, PrefillChunksAndDecodeAgreeBitForBit) {
   }
 }
 
+/// From some chunks on their results are joined by all threads, a head each.
+TEST_P(Attention, ALongContextGivesTheSameBitsOnAnyNumberOfThreads) {
+  constexpr int64_t kKeys = 8 * 256 + 3;
+  const AttentionCase c{device::DType::kBF16, 16, 8, 16, 16, 0, 0.0f};
+  Machine one(1);
+  Machine three(3);
+  PagedSequences sequences(c, {kKeys}, 3);
+  sequences.write(one.context(), 0, 0, kKeys);
+  const std::vector<PagedSequences::Piece> last = {{0, kKeys - 1, kKeys}};
+  const std::vector<float> expected = sequences.run(one.context(), last);
+  const std::vector<float> out = sequences.run(three.context(), last);
+  ASSERT_EQ(out.size(), expected.size());
+  EXPECT_EQ(std::memcmp(out.data(), expected.data(), out.size() * sizeof(float)), 0);
+}
+
 /// With one key the weight is one and the result is its V: every code, NaN and infinity too.
 TEST_P(Attention, EveryCodeOfOneByteIsWidenedExactly) {
   constexpr int64_t kDim = 256;

@@ -28,6 +28,8 @@ constexpr int64_t kTasksPerThread = 4;
 /// Pieces of jobs that a thread takes at least, where there are many: one after the other, so that
 /// it knows which keys come next.
 constexpr int64_t kPiecesPerThread = 8;
+/// Results of chunks from which joining them is shared out: waking the pool costs as much as some.
+constexpr int64_t kPartsWorthTasks = 64;
 
 int64_t queries_per_tile(int64_t group) {
   const int64_t queries = std::max<int64_t>(kTileRows / group, 1);
@@ -257,15 +259,22 @@ void run_split(const KernelContext& ctx, const AttentionKernels& kernels, const 
       kernels.run_chunk(call, {&job.tile, chunk}, {}, mine.scratch, part(index, chunk));
     });
   });
-  const ThreadMemory mine = place_memory(memory, tile_rows, call.head_dim);
-  plan.for_jobs(0, plan.num_jobs(), [&](int64_t index, const Job& job) {
-    const int64_t rows = job.tile.num_queries * call.group;
-    reset_state(mine.state, rows);
-    for (int64_t chunk = job.chunk_begin; chunk < job.chunk_end; ++chunk) {
-      kernels.merge(rows, call.head_dim, mine.state, part(index, chunk));
-    }
-    kernels.finish(call, job.tile, mine.state);
-  });
+  // Joining 125 chunks takes 2 % of reading them on one thread: with many threads it would be seen.
+  const int64_t jobs_per_task =
+      plan.num_jobs() * max_chunks < kPartsWorthTasks ? plan.num_jobs() : 1;
+  ctx.pool.parallel_for(
+      plan.num_jobs(), jobs_per_task, [&](int64_t begin, int64_t end, int thread) {
+        const ThreadMemory mine =
+            place_memory(memory + static_cast<size_t>(thread) * bytes, tile_rows, call.head_dim);
+        plan.for_jobs(begin, end, [&](int64_t index, const Job& job) {
+          const int64_t rows = job.tile.num_queries * call.group;
+          reset_state(mine.state, rows);
+          for (int64_t chunk = job.chunk_begin; chunk < job.chunk_end; ++chunk) {
+            kernels.merge(rows, call.head_dim, mine.state, part(index, chunk));
+          }
+          kernels.finish(call, job.tile, mine.state);
+        });
+      });
 }
 
 }  // namespace
