@@ -79,15 +79,17 @@ class Scale:
         for attempt in range(self.args.tries):
             machine.wait_until_quiet(engine.pids(), self.args.quiet_wait, self.args.max_foreign)
             meter = machine.ForeignMeter(engine.pids())
+            cpu = machine.cpu_seconds(engine.pids())
             figures = measure(f"{curve}/{point}/{attempt}")
-            load = meter.stop()
+            # Beside others this tells more than the clock does.
+            load = {**meter.stop(), "cpu_s": round(machine.cpu_seconds(engine.pids()) - cpu, 2)}
             void = load["foreign_cores"] > self.args.max_foreign
             if work and (limit := limits.limit_of(work, facts, self.roofs)):
                 figures["limit_ms"] = 1e3 / limit
             self.points.append({"curve": curve, "point": point, "void": void, **load,
                                 "figures": {k: round(v, 5) for k, v in figures.items()}})
             shown = ", ".join(f"{k} {v:.3f}" for k, v in figures.items())
-            print(f"{curve} {point}: {shown}; others {load['foreign_cores']:.2f} cores"
+            print(f"{curve} {point}: {shown}; CPU {load['cpu_s']:.2f} s, others {load['foreign_cores']:.2f} cores"
                   f"{' (void)' if void else ''}", flush=True)
             if not void:
                 return
