@@ -46,6 +46,8 @@ function(octavo_room name)
         set(isa ${avx512} -mavx512vnni)
       elseif(source MATCHES "_avx512_bf16\\.cc$")
         set(isa ${avx512} -mavx512vnni -mavx512bf16)
+      elseif(source MATCHES "_generic\\.cc$")
+        set(isa -Wno-psabi)  # notes that GCC 4.6 passed wide vectors otherwise
       endif()
       set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS ${isa})
     endforeach()
