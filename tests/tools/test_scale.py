@@ -1,4 +1,5 @@
 """bench/scale.py without measuring: arguments, tables, curves, and how a queue is measured."""
+import argparse
 import asyncio
 import http.server
 import json
@@ -13,7 +14,7 @@ import pytest
 BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench"
 sys.path.insert(0, str(BENCH))
 import scale  # noqa: E402
-from measure import gguf, limits, machine  # noqa: E402
+from measure import engines, gguf, limits, machine  # noqa: E402
 
 
 def test_arguments(tmp_path, capsys):
@@ -119,3 +120,28 @@ def test_a_refused_queue_is_an_error(url):
 
 def test_limits_of_dummies_need_no_file():
     assert limits.facts_of("/does/not/exist") is None
+
+
+def test_a_server_that_ends_says_why(tmp_path):
+    program = tmp_path / "octavo"
+    program.write_text("#!/bin/sh\necho first >&2\necho 'max_num_seqs is too large' >&2\nexit 3\n")
+    program.chmod(0o755)
+    with pytest.raises(engines.Failed, match="ended with 3: max_num_seqs is too large"):
+        engines.Octavo(program, 1, {"one": "192M"}).start("m.gguf", "one")
+
+
+@pytest.mark.parametrize("wall_s, times", [(1, 3), (scale.RETRY_S + 1, 1)])
+def test_a_void_point_is_tried_again_when_it_is_short(monkeypatch, wall_s, times):
+    class Meter:
+        def __init__(self, pids):
+            pass
+
+        def stop(self):
+            return {"foreign_cores": 2.0, "wall_s": wall_s}
+
+    monkeypatch.setattr(machine, "ForeignMeter", Meter)
+    monkeypatch.setattr(machine, "wait_until_quiet", lambda *_: True)
+    args = argparse.Namespace(tries=3, quiet_wait=0, max_foreign=0.1)
+    taken = scale.Scale(args)
+    taken.take(engines.Octavo("octavo", 1, {}), "context", 128, lambda _: {"decode_ms": 1.0})
+    assert [p["void"] for p in taken.points] == [True] * times
