@@ -21,11 +21,11 @@ using testing::Not;
 using testing::SizeIs;
 
 RunSet side(const std::string& name, const std::vector<Json>& records) {
-  TemporaryFolder folder;
+  RunFolder folder;
   for (size_t i = 0; i < records.size(); ++i) {
     folder.write_run(fmt::format("{}-{}", name, i), records[i]);
   }
-  auto loaded = load_runs(folder.path().string());
+  auto loaded = load_runs(folder.path());
   EXPECT_TRUE(loaded.ok()) << (loaded.ok() ? "" : loaded.error().message);
   return std::move(*loaded);
 }

@@ -19,7 +19,7 @@ std::string error_of(const std::string& path) {
 
 /// The error for a result whose record has been changed.
 std::string error_with(const std::function<void(Json&)>& change) {
-  const TemporaryFolder folder;
+  const RunFolder folder;
   Json record = make_record(10, 100);
   const std::string path = folder.write_run("r", record);
   change(record);
@@ -30,7 +30,7 @@ std::string error_with(const std::function<void(Json&)>& change) {
 }
 
 TEST(RunSet, LoadsAResultARecordAndAFolder) {
-  const TemporaryFolder folder;
+  const RunFolder folder;
   const std::string path = folder.write_run("b", make_record(10, 100));
   folder.write_run("a", make_record(20, 50));
   folder.write("a.pytorch.json", "[]");
@@ -41,17 +41,17 @@ TEST(RunSet, LoadsAResultARecordAndAFolder) {
   EXPECT_EQ(one->runs[0].number("results.output_throughput"), 10);
   EXPECT_EQ(one->runs[0].fields.at("load.request_rate"), "\"inf\"");
   EXPECT_FALSE(one->runs[0].number("results.nothing").has_value());
-  const auto record = load_runs((folder.path() / "b.record.json").string());
+  const auto record = load_runs(folder.path() + "/b.record.json");
   ASSERT_TRUE(record.ok()) << record.error().message;
   EXPECT_EQ(record->runs[0].fields, one->runs[0].fields);
-  const auto both = load_runs(folder.path().string());
+  const auto both = load_runs(folder.path());
   ASSERT_TRUE(both.ok()) << both.error().message;
   ASSERT_EQ(both->runs.size(), 2u);
   EXPECT_EQ(both->runs[0].number("results.output_throughput"), 20);  // by name
 }
 
 TEST(RunSet, LoadsAppendedResults) {
-  const TemporaryFolder folder;
+  const RunFolder folder;
   const Json a = make_record(10, 100);
   const Json b = make_record(20, 100);
   folder.write("r.record.json", a.dump() + "\n" + b.dump());
@@ -67,7 +67,7 @@ TEST(RunSet, LoadsAppendedResults) {
 }
 
 TEST(RunSet, ARunWithoutItsRecordIsRefused) {
-  const TemporaryFolder folder;
+  const RunFolder folder;
   const std::string path = folder.write("x.json", make_record(1, 1)["results"].dump());
   EXPECT_THAT(error_of(path), AllOf(HasSubstr("x.json"), HasSubstr("no record of the run"),
                                     HasSubstr("x.record.json")));
@@ -75,9 +75,9 @@ TEST(RunSet, ARunWithoutItsRecordIsRefused) {
   other["results"]["date"] = "20260102-000000";
   folder.write("x.record.json", other.dump());
   EXPECT_THAT(error_of(path), HasSubstr("is of another run: field 'date'"));
-  EXPECT_THAT(error_of((folder.path() / "none.json").string()), HasSubstr("no such file"));
-  const TemporaryFolder empty;
-  EXPECT_THAT(error_of(empty.path().string()), HasSubstr("no result files"));
+  EXPECT_THAT(error_of(folder.path() + "/none.json"), HasSubstr("no such file"));
+  const RunFolder empty;
+  EXPECT_THAT(error_of(empty.path()), HasSubstr("no result files"));
 }
 
 TEST(RunSet, FieldsThatAreMissingOrOfAnotherTypeAreNamed) {
@@ -103,7 +103,7 @@ TEST(RunSet, FieldsThatAreMissingOrOfAnotherTypeAreNamed) {
 }
 
 TEST(JsonFile, WhatIsNoJsonIsNamedByFileAndField) {
-  const TemporaryFolder folder;
+  const RunFolder folder;
   const auto error = [&](const std::string& text, const JsonFileBounds& bounds = {}) {
     const auto read = read_json_objects(folder.write("f.json", text), bounds);
     return read.ok() ? "" : read.error().message;
@@ -132,7 +132,7 @@ TEST(JsonFile, WhatIsNoJsonIsNamedByFileAndField) {
 }
 
 TEST(JsonFile, ListsCanBeDiscarded) {
-  const TemporaryFolder folder;
+  const RunFolder folder;
   const auto read = read_json_objects(folder.write("f.json", "{\"a\": [1, [2]], \"b\": 3}"),
                                       {.keeps_lists = false});
   ASSERT_TRUE(read.ok());

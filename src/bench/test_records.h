@@ -3,31 +3,17 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+
+#include "base/temp_folder.h"
 
 namespace octavo::bench {
 
 using Json = nlohmann::json;
 
-/// A folder that goes with its test.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "octavo-bench-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
-  std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(path_ / name, std::ios::binary) << text;
-    return (path_ / name).string();
-  }
+/// A folder of records.
+struct RunFolder : TempFolder {
   /// NAME.json and NAME.record.json; the path of the first.
   std::string write_run(const std::string& name, const Json& record) const {
     Json result = record["results"];
@@ -35,9 +21,6 @@ class TemporaryFolder {
     write(name + ".record.json", record.dump());
     return write(name + ".json", result.dump());
   }
-
- private:
-  std::filesystem::path path_;
 };
 
 /// A small record of a run on a quiet machine.

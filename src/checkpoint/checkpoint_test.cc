@@ -5,7 +5,9 @@
 #include <sys/stat.h>
 
 #include <cstdlib>
+#include <filesystem>
 
+#include "base/temp_folder.h"
 #include "checkpoint/test_files.h"
 
 namespace octavo::checkpoint {
@@ -47,7 +49,7 @@ TEST(Checkpoint, OpensADirectoryWithOneFile) {
 }
 
 TEST(Checkpoint, ReadFileStaysInTheDirectory) {
-  const TempDir dir;
+  const TempFolder dir;
   dir.write("config.json", "{}");
   dir.write("tokenizer.json", "text");
   const auto checkpoint = Checkpoint::open(dir.path(), LoadFormat::kDummy);
@@ -64,7 +66,7 @@ TEST(Checkpoint, ReadFileStaysInTheDirectory) {
 }
 
 TEST(Checkpoint, ReadFileRefusesWhatIsNoRegularFile) {
-  const TempDir dir;
+  const TempFolder dir;
   dir.write("config.json", "{}");
   ASSERT_EQ(mkfifo((dir.path() + "/pipe").c_str(), 0600), 0);
   std::filesystem::create_directory(dir.path() + "/folder");
@@ -75,7 +77,7 @@ TEST(Checkpoint, ReadFileRefusesWhatIsNoRegularFile) {
 }
 
 TEST(Checkpoint, DummyNeedsNoWeights) {
-  const TempDir dir;
+  const TempFolder dir;
   dir.write("config.json", R"({"model_type": "llama"})");
   const auto checkpoint = Checkpoint::open(dir.path(), LoadFormat::kDummy);
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.error().message;
@@ -87,7 +89,7 @@ TEST(Checkpoint, DummyNeedsNoWeights) {
 }
 
 TEST(Checkpoint, ReadsShardsOfTheIndex) {
-  const TempDir dir;
+  const TempFolder dir;
   dir.write("config.json", "{}");
   dir.write("one.safetensors", safetensors_file(kOneTensor, 8));
   dir.write("two.safetensors", safetensors_file(kOtherTensor, 8));
@@ -101,7 +103,7 @@ TEST(Checkpoint, ReadsShardsOfTheIndex) {
 }
 
 TEST(Checkpoint, IndexMayNotLeaveItsDirectory) {
-  const TempDir dir;
+  const TempFolder dir;
   dir.write("config.json", "{}");
   for (const char* file : {"../../etc/passwd", "/etc/passwd", "..", "", "a/b"}) {
     dir.write("model.safetensors.index.json",
@@ -116,7 +118,7 @@ TEST(Checkpoint, IndexMayNotLeaveItsDirectory) {
 }
 
 TEST(Checkpoint, MissingShardOrTensorIsNamed) {
-  const TempDir dir;
+  const TempFolder dir;
   dir.write("config.json", "{}");
   dir.write("model.safetensors.index.json", R"({"weight_map": {"b": "one.safetensors"}})");
   EXPECT_THAT(error_of(dir.path()), HasSubstr("one.safetensors: cannot open"));
@@ -126,7 +128,7 @@ TEST(Checkpoint, MissingShardOrTensorIsNamed) {
 }
 
 TEST(Checkpoint, WithoutIndexEveryFileCounts) {
-  const TempDir dir;
+  const TempFolder dir;
   dir.write("config.json", "{}");
   dir.write("x.safetensors", safetensors_file(kOneTensor, 8));
   dir.write("y.safetensors", safetensors_file(kOtherTensor, 8));
@@ -138,9 +140,9 @@ TEST(Checkpoint, WithoutIndexEveryFileCounts) {
 }
 
 TEST(Checkpoint, AutoFindsGguf) {
-  const TempDir dir;
+  const TempFolder dir;
   const std::string by_name = dir.write("m.gguf", gguf_bytes());
-  const TempDir other;
+  const TempFolder other;
   const std::string by_magic = other.write("blob", gguf_bytes());
   for (const std::string& path : {by_name, by_magic, dir.path()}) {
     const auto checkpoint = Checkpoint::open(path, LoadFormat::kAuto);
@@ -155,7 +157,7 @@ TEST(Checkpoint, AutoFindsGguf) {
 }
 
 TEST(Checkpoint, WhatIsNoCheckpointIsExplained) {
-  const TempDir dir;
+  const TempFolder dir;
   EXPECT_THAT(error_of(dir.path()), HasSubstr("holds no config.json and no .gguf file"));
   EXPECT_THAT(error_of(dir.path() + "/none"), HasSubstr("no such file or directory"));
   EXPECT_THAT(error_of(dir.write("empty", "")), HasSubstr("the file is empty"));
@@ -165,7 +167,7 @@ TEST(Checkpoint, WhatIsNoCheckpointIsExplained) {
 }
 
 TEST(Checkpoint, BrokenConfigIsNamed) {
-  const TempDir dir;
+  const TempFolder dir;
   const std::string path = dir.write("config.json", "{\"a\": ");
   EXPECT_THAT(error_of(dir.path()), HasSubstr(path + ": invalid JSON at byte"));
   dir.write("config.json", "[]");

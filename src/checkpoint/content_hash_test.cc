@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/temp_folder.h"
 #include "checkpoint/test_files.h"
 
 namespace octavo::checkpoint {
@@ -28,7 +29,7 @@ class ContentHashTest : public testing::Test {
     }
     return answer;
   }
-  TempDir folder_;
+  TempFolder folder_;
 };
 
 TEST_F(ContentHashTest, OfOneFileIsItsSha256) {

@@ -2,8 +2,6 @@
 
 #include <cstdint>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <span>
 #include <string>
 #include <string_view>
@@ -49,26 +47,5 @@ inline std::string safetensors_file(std::string_view header, size_t num_data_byt
       .raw(std::string(num_data_bytes, 'd'))
       .bytes();
 }
-
-/// A directory that is removed with the object.
-class TempDir {
- public:
-  TempDir() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "octavo-XXXXXX").string();
-    path_ = mkdtemp(pattern.data());
-  }
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-  ~TempDir() { std::filesystem::remove_all(path_); }
-  const std::string& path() const { return path_; }
-  std::string write(std::string_view name, std::string_view text) const {
-    const std::string path = path_ + "/" + std::string(name);
-    std::ofstream(path, std::ios::binary) << text;
-    return path;
-  }
-
- private:
-  std::string path_;
-};
 
 }  // namespace octavo::checkpoint

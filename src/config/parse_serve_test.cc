@@ -4,10 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
+
+#include "base/temp_folder.h"
 
 namespace octavo::config {
 namespace {
@@ -54,19 +55,12 @@ std::string error_of(const Words& args, const Variables& variables = {}) {
 /// A file that is removed with the object.
 class TempFile {
  public:
-  TempFile(std::string_view suffix, std::string_view text) {
-    std::string pattern = std::filesystem::temp_directory_path() / "octavo-XXXXXX";
-    directory_ = mkdtemp(pattern.data());
-    path_ = directory_ + "/f" + std::string(suffix);
-    std::ofstream(path_) << text;
-  }
-  TempFile(const TempFile&) = delete;
-  TempFile& operator=(const TempFile&) = delete;
-  ~TempFile() { std::filesystem::remove_all(directory_); }
+  TempFile(std::string_view suffix, std::string_view text)
+      : path_(folder_.write("f" + std::string(suffix), text)) {}
   const std::string& path() const { return path_; }
 
  private:
-  std::string directory_;
+  TempFolder folder_;
   std::string path_;
 };
 
