@@ -77,10 +77,19 @@ __attribute__((always_inline)) inline typename S::I nibbles_of(const std::byte* 
 }
 
 struct NoHeader {};
+/// Of formats whose blocks share nothing.
+struct WithoutHeader {
+  template <class S>
+  using Header = NoHeader;
+  template <class S>
+  static __attribute__((always_inline)) inline NoHeader header(const std::byte*) {
+    return {};
+  }
+};
 
 /// Q4_0 and Q4_1.
 template <bool kMin>
-struct Q4 {
+struct Q4 : WithoutHeader {
   static constexpr int kBlocks = 1;
   static constexpr size_t kHead = kMin ? 64 : 32;
   static constexpr size_t kBytes = kHead + 256;
@@ -89,12 +98,6 @@ struct Q4 {
   static constexpr bool kFullBytes = false;
   static constexpr int kZeroPoint = kMin ? 0 : 8;
 
-  template <class S>
-  using Header = NoHeader;
-  template <class S>
-  static __attribute__((always_inline)) inline NoHeader header(const std::byte*) {
-    return {};
-  }
   template <class S, int G>
   static __attribute__((always_inline)) inline void scales(const std::byte* p, NoHeader,
                                                            typename S::F& a, typename S::F& b) {
@@ -109,7 +112,7 @@ struct Q4 {
 using Q4_0 = Q4<false>;
 using Q4_1 = Q4<true>;
 
-struct Q8_0 {
+struct Q8_0 : WithoutHeader {
   static constexpr int kBlocks = 1;
   static constexpr size_t kBytes = 32 + 512;
   static constexpr BlockScales kScales = BlockScales::kOne;
@@ -117,12 +120,6 @@ struct Q8_0 {
   static constexpr bool kFullBytes = true;
   static constexpr int kZeroPoint = 128;
 
-  template <class S>
-  using Header = NoHeader;
-  template <class S>
-  static __attribute__((always_inline)) inline NoHeader header(const std::byte*) {
-    return {};
-  }
   template <class S, int G>
   static __attribute__((always_inline)) inline void scales(const std::byte* p, NoHeader,
                                                            typename S::F& a, typename S::F&) {
