@@ -25,11 +25,14 @@ constexpr auto kAttention = std::to_array<Variant<const AttentionKernels*>>({
 constexpr int64_t kTileRows = 64;
 /// Tasks per thread from which sharing out whole tiles balances well enough.
 constexpr int64_t kTasksPerThread = 4;
-/// Pieces of jobs that a thread takes at least, where there are many: one after the other, so that
-/// it knows which keys come next.
-constexpr int64_t kPiecesPerThread = 8;
 /// Results of chunks from which joining them is shared out: waking the pool costs as much as some.
 constexpr int64_t kPartsWorthTasks = 64;
+
+/// Tasks that a thread takes at once: where there are many, it knows which keys come next, and
+/// eight pieces a thread still balance.
+int64_t piece_size(int64_t num_tasks, int num_threads) {
+  return std::max<int64_t>(num_tasks / (8 * num_threads), 1);
+}
 
 int64_t queries_per_tile(int64_t group) {
   const int64_t queries = std::max<int64_t>(kTileRows / group, 1);
@@ -217,8 +220,7 @@ void run_job(const AttentionKernels& kernels, const AttentionCall& call, const J
 void run_tiles(const KernelContext& ctx, const AttentionKernels& kernels, const AttentionCall& call,
                const Plan& plan, const KvWriter* writer, std::byte* memory, int64_t tile_rows) {
   const size_t bytes = thread_bytes(tile_rows, call.head_dim);
-  const int64_t grain =
-      std::max<int64_t>(plan.num_jobs() / (kPiecesPerThread * ctx.pool.num_threads()), 1);
+  const int64_t grain = piece_size(plan.num_jobs(), ctx.pool.num_threads());
   ctx.pool.parallel_for(plan.num_jobs(), grain, [&](int64_t begin, int64_t end, int thread) {
     const ThreadMemory mine =
         place_memory(memory + static_cast<size_t>(thread) * bytes, tile_rows, call.head_dim);
@@ -236,6 +238,7 @@ void run_tiles(const KernelContext& ctx, const AttentionKernels& kernels, const 
 void run_split(const KernelContext& ctx, const AttentionKernels& kernels, const AttentionCall& call,
                const Plan& plan, const KvWriter* writer, std::byte* memory, int64_t tile_rows) {
   const int64_t max_chunks = plan.max_chunks();
+  const int num_threads = ctx.pool.num_threads();
   const size_t bytes = thread_bytes(tile_rows, call.head_dim);
   const size_t part_bytes = round_up_64(state_bytes(tile_rows, call.head_dim));
   std::byte* const parts =
@@ -244,21 +247,28 @@ void run_split(const KernelContext& ctx, const AttentionKernels& kernels, const 
     return place_state(parts + static_cast<size_t>(job * max_chunks + chunk) * part_bytes,
                        tile_rows);
   };
-  ctx.pool.parallel_for(plan.num_jobs() * max_chunks, 1, [&](int64_t begin, int64_t, int thread) {
-    const ThreadMemory mine =
-        place_memory(memory + static_cast<size_t>(thread) * bytes, tile_rows, call.head_dim);
-    const int64_t index = begin / max_chunks;
-    const int64_t chunk = begin % max_chunks;
-    plan.for_jobs(index, index + 1, [&](int64_t, const Job& job) {
-      if (chunk < job.chunk_begin || chunk >= job.chunk_end) return;
-      // The token itself is in the last chunk that it sees.
-      const bool writes = writer != nullptr && chunk == job.chunk_end - 1;
-      if (writes) writer->fetch(job.tile.token, job.tile.kv_head);
-      kernels.load_queries(call, job.tile, mine.scratch);
-      if (writes) writer->write(job.tile.token, job.tile.kv_head);
-      kernels.run_chunk(call, {&job.tile, chunk}, {}, mine.scratch, part(index, chunk));
-    });
-  });
+  const int64_t num_tasks = plan.num_jobs() * max_chunks;
+  ctx.pool.parallel_for(
+      num_tasks, piece_size(num_tasks, num_threads), [&](int64_t begin, int64_t end, int thread) {
+        const ThreadMemory mine =
+            place_memory(memory + static_cast<size_t>(thread) * bytes, tile_rows, call.head_dim);
+        for (int64_t task = begin; task < end; ++task) {
+          const int64_t index = task / max_chunks;
+          const int64_t chunk = task % max_chunks;
+          plan.for_jobs(index, index + 1, [&](int64_t, const Job& job) {
+            if (chunk < job.chunk_begin || chunk >= job.chunk_end) return;
+            // The token itself is in the last chunk that it sees.
+            const bool last = chunk == job.chunk_end - 1;
+            const KvWriter* const writes = last ? writer : nullptr;
+            if (writes != nullptr) writes->fetch(job.tile.token, job.tile.kv_head);
+            kernels.load_queries(call, job.tile, mine.scratch);
+            if (writes != nullptr) writes->write(job.tile.token, job.tile.kv_head);
+            AttentionChunk next;
+            if (!last && task + 1 < end) next = {&job.tile, chunk + 1};
+            kernels.run_chunk(call, {&job.tile, chunk}, next, mine.scratch, part(index, chunk));
+          });
+        }
+      });
   // Joining 125 chunks takes 2 % of reading them on one thread: with many threads it would be seen.
   const int64_t jobs_per_task =
       plan.num_jobs() * max_chunks < kPartsWorthTasks ? plan.num_jobs() : 1;
