@@ -19,7 +19,8 @@ struct AttentionCase {
   int64_t sliding_window = 0;
   float softcap = 0.0f;
   MaskKind mask = MaskKind::kCausal;
-  device::DType values = device::DType::kF32;  // K and V are drawn from the numbers of this type
+  /// One byte: q, K and V are what kernels of such a cache multiply, K and q rotated.
+  device::DType values = device::DType::kF32;
 };
 
 /// The number that a one-byte code stands for, by the formats' definition.
@@ -56,6 +57,45 @@ inline int fp8_nearest(device::DType dtype, float x) {
   return sign | (below + (up ? 1 : 0));
 }
 
+/// Dims of a block of the matrix by which keys of a one-byte cache are rotated.
+inline int64_t rotation_block(int64_t head_dim) {
+  return std::min<int64_t>(head_dim & -head_dim, 256);
+}
+
+/// Its element (i, j) by definition: Walsh-Hadamard within each block.
+inline double rotation(int64_t head_dim, int64_t i, int64_t j) {
+  const int64_t dims = rotation_block(head_dim);
+  if (i / dims != j / dims) return 0;
+  return __builtin_parityll(static_cast<unsigned long long>(i & j & (dims - 1))) ? -1 : 1;
+}
+
+/// The factor of rotated keys (with that of the queries: one over the block's dims), by dims: 1/2
+/// of 2 and 4, 1/4 of 8 and 16, ...
+inline float rotation_factor(int64_t head_dim, bool of_keys) {
+  const auto dims = static_cast<double>(rotation_block(head_dim));
+  const double keys = std::exp2(-std::ceil(std::log2(dims) / 2));
+  return static_cast<float>(of_keys ? keys : 1 / (dims * keys));
+}
+
+/// `x` rotated as the kernels do it: sums in f32, of neighbours first, so that codes can be
+/// compared where a sum lies between two of them. A test compares it with the definition.
+inline void rotate_rows(std::vector<float>& x, int64_t head_dim, bool of_keys) {
+  const float factor = rotation_factor(head_dim, of_keys);
+  for (size_t row = 0; row < x.size(); row += static_cast<size_t>(head_dim)) {
+    for (int64_t half = 1; half < rotation_block(head_dim); half *= 2) {
+      for (int64_t i = 0; i < head_dim; ++i) {
+        if ((i & half) != 0) continue;
+        float& a = x[row + static_cast<size_t>(i)];
+        float& b = x[row + static_cast<size_t>(i + half)];
+        const float sum = a + b;
+        b = a - b;
+        a = sum;
+      }
+    }
+    for (int64_t i = 0; i < head_dim; ++i) x[row + static_cast<size_t>(i)] *= factor;
+  }
+}
+
 inline float round_to(device::DType dtype, float value) {
   if (device::is_fp8(dtype)) {
     return static_cast<float>(fp8_value(dtype, fp8_nearest(dtype, value)));
@@ -81,10 +121,15 @@ class PagedSequences {
       q_.push_back(numbers.values(tokens * static_cast<size_t>(q_stride()), 4.0f));
       k_.push_back(numbers.values(tokens * static_cast<size_t>(kv_stride()), 2.0f));
       v_.push_back(numbers.values(tokens * static_cast<size_t>(kv_stride())));
+      if (device::is_fp8(c.values)) {
+        rotate_rows(q_.back(), c.head_dim, false);
+        rotate_rows(k_.back(), c.head_dim, true);
+      }
       for (auto* both : {&k_, &v_}) {
         for (float& x : both->back()) x = round_to(c.values, x);
         auto& rounded = both == &k_ ? rounded_k_ : rounded_v_;
         rounded.push_back(both->back());
+        if (both == &k_ && device::is_fp8(c.dtype)) rotate_rows(rounded.back(), c.head_dim, true);
         for (float& x : rounded.back()) x = round_to(c.dtype, x);
       }
     }
@@ -198,23 +243,26 @@ class PagedSequences {
 
   float scale() const { return 1.0f / std::sqrt(static_cast<float>(c_.head_dim)); }
 
-  /// One query and head in f64 from the cache's rounded K and V.
+  /// One query and head in f64 from the cache's rounded K and V; where K is rotated, with the query
+  /// rotated by the matrix's definition.
   ///
   /// Tolerance, for outputs that are averages of |v| <= 1:
   ///   a score that is off by e changes its weight by the factor exp(e), the average by 2 e. The
   ///   score's error: q rounded to bf16 (2^-9 relative) where the cache is bf16 or fp8, and f32
-  ///   sums of head_dim terms, each against sum |q k| * scale. Weights are rounded to bf16 (2^-9)
-  ///   where the cache is bf16 or fp8, exp2 is good to 3e-6 there and to 1e-6 elsewhere; sums over
-  ///   the keys round in f32.
+  ///   sums of head_dim terms, each against sum |q k| * scale. A rotated q is a sum of up to
+  ///   head_dim terms in up to 8 roundings, each against sum |q|. Weights are rounded to bf16
+  ///   (2^-9) where the cache is bf16 or fp8, exp2 is good to 3e-6 there and to 1e-6 elsewhere;
+  ///   sums over the keys round in f32.
   std::pair<std::vector<double>, double> expected(size_t s, int64_t position, int64_t head) const {
     const int64_t d = c_.head_dim;
-    const float* q = &q_[s][static_cast<size_t>(position * q_stride() + head * d)];
+    const auto [q, q_error] = query(&q_[s][static_cast<size_t>(position * q_stride() + head * d)]);
     const int64_t kv_head = head / (c_.num_heads / c_.num_kv_heads);
     const int64_t begin =
         c_.sliding_window > 0 ? std::max<int64_t>(position - c_.sliding_window + 1, 0) : 0;
     std::vector<double> scores;
     double largest = -1e300;
     double magnitude = 0;
+    double rotation_error = 0;
     int64_t end = position + 1;
     if (c_.mask == MaskKind::kBidirectional) {
       end = lengths_[s];
@@ -224,12 +272,15 @@ class PagedSequences {
       const float* k = &rounded_k_[s][static_cast<size_t>(t * kv_stride() + kv_head * d)];
       double sum = 0;
       double m = 0;
+      double from_rotation = 0;
       for (int64_t i = 0; i < d; ++i) {
-        const double term = static_cast<double>(q[i]) * k[i] * scale();
+        const double term = q[static_cast<size_t>(i)] * k[i] * scale();
         sum += term;
         m += std::abs(term);
+        from_rotation += q_error * std::abs(k[i]) * scale();
       }
       magnitude = std::max(magnitude, m);
+      rotation_error = std::max(rotation_error, from_rotation);
       if (c_.softcap > 0) sum = c_.softcap * std::tanh(sum / c_.softcap);
       scores.push_back(sum);
       largest = std::max(largest, sum);
@@ -247,14 +298,34 @@ class PagedSequences {
     }
     for (double& x : out) x /= total;
     const bool rounded = c_.dtype == device::DType::kBF16 || device::is_fp8(c_.dtype);
-    const double score_error =
-        magnitude * ((rounded ? 0x1p-9 : 0) + (d + 4.0) * 0x1p-23) + std::abs(c_.softcap) * 0x1p-22;
+    const double score_error = magnitude * ((rounded ? 0x1p-9 : 0) + (d + 4.0) * 0x1p-23) +
+                               rotation_error + std::abs(c_.softcap) * 0x1p-22;
     const double tolerance = 2 * score_error + (rounded ? 2 * 0x1p-9 + 6e-6 : 4e-6) +
                              static_cast<double>(scores.size() + 8) * 0x1p-23;
     return {out, tolerance};
   }
 
  private:
+  /// A query as it meets the cache's keys, and how far f32 may be from that per dim.
+  std::pair<std::vector<double>, double> query(const float* q) const {
+    const int64_t d = c_.head_dim;
+    std::vector<double> out(q, q + d);
+    if (!device::is_fp8(c_.dtype)) return {out, 0.0};
+    const double factor = rotation_factor(d, false);
+    double largest = 0;
+    for (int64_t i = 0; i < d; ++i) {
+      double sum = 0;
+      double magnitude = 0;
+      for (int64_t j = 0; j < d; ++j) {
+        sum += rotation(d, i, j) * q[j];
+        magnitude += std::abs(rotation(d, i, j) * q[j]);
+      }
+      out[static_cast<size_t>(i)] = factor * sum;
+      largest = std::max(largest, factor * magnitude);
+    }
+    return {out, largest * 8 * 0x1p-24};
+  }
+
   int64_t blocks_of(int64_t length) const { return (length + c_.block_size - 1) / c_.block_size; }
   int64_t slot(size_t s, int64_t t) const {
     const int32_t block =

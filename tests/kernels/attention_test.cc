@@ -27,6 +27,7 @@ std::vector<AttentionCase> cases() {
     out.push_back({dtype, 8, 1, 128, 16, 0, 0.0f});
     out.push_back({dtype, 6, 2, 40, 48, 0, 0.0f});  // dims that are no multiple of 16
     out.push_back({dtype, 2, 1, 6, 16, 0, 0.0f});   // fewer dims than lanes
+    out.push_back({dtype, 4, 2, 96, 16, 0, 0.0f});  // no power of two
     out.push_back({dtype, 4, 2, 64, 16, 100, 0.0f});
     out.push_back({dtype, 4, 2, 64, 16, 1, 0.0f});
     out.push_back({dtype, 3, 1, 64, 16, 300, 20.0f});
@@ -176,14 +177,15 @@ TEST_P(Attention, EveryCodeOfOneByteIsWidenedExactly) {
   }
 }
 
+/// A bf16 cache of the rotated keys' values, and rotated queries: widening adds nothing.
 TEST_P(Attention, OneByteGivesTheBitsOfBf16WithTheSameNumbers) {
   const std::vector<int64_t> lengths = {530, 1, 37};
   for (AttentionCase c : cases()) {
     if (!device::is_fp8(c.dtype)) continue;
     SCOPED_TRACE(describe(c));
-    c.values = c.dtype;
     AttentionCase wide = c;
     wide.dtype = device::DType::kBF16;
+    wide.values = c.dtype;
     Machine machine(2);
     std::vector<std::vector<float>> outs;
     for (const AttentionCase& each : {c, wide}) {
@@ -245,16 +247,18 @@ TEST_P(KvWrite, PutsEveryTokenIntoItsPlaceWhateverTheThreads) {
       kv_write(machine.context(), layer, {k.data(), v.data(), stride, slots.data()}, num_tokens);
       for (int64_t t = 0; t < num_tokens; ++t) {
         for (int64_t h = 0; h < kHeads; ++h) {
+          const float* const from = k.data() + t * stride + h * head_dim;
+          std::vector<float> key(from, from + head_dim);
+          if (device::is_fp8(dtype)) rotate_rows(key, head_dim, true);
           const auto page = static_cast<size_t>(slots[static_cast<size_t>(t)] / 16 * kHeads + h);
           const std::byte* const keys = cache.data() + page * head_bytes;
           for (int64_t d = 0; d < head_dim; ++d) {
             const int64_t token = slots[static_cast<size_t>(t)] % 16;
-            const int64_t from = t * stride + h * head_dim + d;
             ASSERT_TRUE(same_bits(cached(keys, dtype, false, head_dim, d, token),
-                                  round_to(dtype, k.data()[from])))
+                                  round_to(dtype, key[static_cast<size_t>(d)])))
                 << "K " << t << " " << h << " " << d;
             ASSERT_TRUE(same_bits(cached(keys + head_bytes / 2, dtype, true, head_dim, d, token),
-                                  round_to(dtype, v.data()[from])))
+                                  round_to(dtype, v.data()[t * stride + h * head_dim + d])))
                 << "V " << t << " " << h << " " << d;
           }
         }
@@ -297,23 +301,142 @@ TEST_P(KvWrite, RoundsToTheNearestCode) {
   for (const device::DType dtype : kFp8) {
     Machine machine(1);
     std::vector<float> numbers = numbers_around_codes(dtype);
-    numbers.resize((numbers.size() + 1) / 2 * 2);
-    const auto dim = static_cast<int64_t>(numbers.size());
+    if (numbers.size() % 2 == 0) numbers.push_back(1.0f);
+    // An odd number of pairs: a key is rotated in blocks of two, (2 x, 0) becomes (x, x).
+    const auto dim = static_cast<int64_t>(2 * numbers.size());
+    std::vector<float> k(static_cast<size_t>(dim)), v(static_cast<size_t>(dim));
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      k[2 * i] = 2 * numbers[i];
+      v[2 * i] = v[2 * i + 1] = numbers[i];
+    }
     std::vector<std::byte> page(kv_page_bytes(dtype, 1, dim));
     const KvLayer layer{page.data(), dtype, 1, 1, dim};
     const int64_t slots[] = {0, 1};
-    kv_write(machine.context(), layer, {numbers.data(), numbers.data(), 0, slots}, 2);
+    kv_write(machine.context(), layer, {k.data(), v.data(), 0, slots}, 2);
     for (int64_t d = 0; d < dim; ++d) {
-      const float x = numbers[static_cast<size_t>(d)];
+      const float x = v[static_cast<size_t>(d)];
       const int expected = fp8_nearest(dtype, x);
       for (int64_t token = 0; token < 2; ++token) {
-        const int64_t k = (d / 2 * 16 + token) * 2 + d % 2;
-        const int64_t v = 16 * dim + d * 2 + token;
-        ASSERT_EQ(static_cast<int>(page[static_cast<size_t>(k)]), expected) << x;
-        ASSERT_EQ(static_cast<int>(page[static_cast<size_t>(v)]), expected) << x;
+        const int64_t at_k = (d / 2 * 16 + token) * 2 + d % 2;
+        const int64_t at_v = 16 * dim + d * 2 + token;
+        ASSERT_EQ(static_cast<int>(page[static_cast<size_t>(at_v)]), expected) << x;
+        const int code = static_cast<int>(page[static_cast<size_t>(at_k)]);
+        if (x == 0.0f) {
+          ASSERT_EQ(code & 0x7f, expected & 0x7f);  // -0 + 0 is 0
+        } else {
+          ASSERT_EQ(code, expected) << x;
+        }
       }
     }
   }
+}
+
+constexpr int64_t kRotatedDims[] = {2, 6, 14, 16, 18, 40, 64, 80, 96, 112, 128, 192, 256, 512, 768};
+
+/// Keys as a one-byte cache holds them, row by row.
+std::vector<float> written_keys(device::DType dtype, int64_t head_dim,
+                                const std::vector<float>& k) {
+  Machine machine(1);
+  const auto num_tokens = static_cast<int64_t>(k.size()) / head_dim;
+  const int64_t num_pages = (num_tokens + 15) / 16;
+  std::vector<std::byte> cache(kv_page_bytes(dtype, num_pages, head_dim));
+  std::vector<int64_t> slots;
+  for (int64_t t = 0; t < num_tokens; ++t) slots.push_back(t);
+  const KvLayer layer{cache.data(), dtype, num_pages, 1, head_dim};
+  kv_write(machine.context(), layer, {k.data(), k.data(), head_dim, slots.data()}, num_tokens);
+  std::vector<float> out;
+  for (int64_t t = 0; t < num_tokens; ++t) {
+    const std::byte* const page =
+        cache.data() + kv_page_bytes(dtype, 1, head_dim) * static_cast<size_t>(t / 16);
+    for (int64_t d = 0; d < head_dim; ++d) {
+      out.push_back(cached(page, dtype, false, head_dim, d, t % 16));
+    }
+  }
+  return out;
+}
+
+/// Rows of the unit matrix show the matrix itself: its elements are codes.
+TEST_P(KvWrite, RotatesKeysOfOneByteByAnOrthogonalMatrix) {
+  for (const int64_t head_dim : kRotatedDims) {
+    SCOPED_TRACE(head_dim);
+    const auto dims = static_cast<size_t>(head_dim);
+    std::vector<float> unit(dims * dims);
+    for (size_t i = 0; i < dims; ++i) unit[i * dims + i] = 1.0f;
+    const std::vector<float> rows = written_keys(device::DType::kE4M3, head_dim, unit);
+    const double factor = rotation_factor(head_dim, true);
+    for (int64_t i = 0; i < head_dim; ++i) {
+      for (int64_t j = 0; j < head_dim; ++j) {
+        ASSERT_EQ(rows[static_cast<size_t>(i * head_dim + j)], factor * rotation(head_dim, j, i))
+            << i << " " << j;
+      }
+    }
+    // Rows are orthogonal, all of one length, which the queries' factor makes one.
+    const double length = factor / rotation_factor(head_dim, false);
+    for (size_t i = 0; i < dims; i += 1 + i / 8) {
+      for (size_t j = 0; j < dims; ++j) {
+        double dot = 0;
+        for (size_t n = 0; n < dims; ++n) dot += double{rows[i * dims + n]} * rows[j * dims + n];
+        ASSERT_EQ(dot, i == j ? length : 0.0) << i << " " << j;
+      }
+    }
+  }
+}
+
+/// Against the definition in f64: half the distance of two codes, and the sums' rounding in f32.
+TEST_P(KvWrite, RotatedKeysOfOneByteAreTheNearestCodes) {
+  for (const device::DType dtype : kFp8) {
+    const double half = dtype == device::DType::kE4M3 ? 0x1p-4 : 0x1p-3;  // of a normal number
+    const double tiniest = fp8_value(dtype, 1) / 2;
+    for (const int64_t head_dim : kRotatedDims) {
+      const std::vector<float> k = Numbers(7).values(static_cast<size_t>(head_dim * 20), 3.0f);
+      const std::vector<float> written = written_keys(dtype, head_dim, k);
+      const double factor = rotation_factor(head_dim, true);
+      for (int64_t at = 0; at < std::ssize(k); ++at) {
+        const int64_t row = at / head_dim * head_dim;
+        double sum = 0;
+        double magnitude = 0;
+        for (int64_t j = 0; j < head_dim; ++j) {
+          const double term =
+              factor * rotation(head_dim, at - row, j) * k[static_cast<size_t>(row + j)];
+          sum += term;
+          magnitude += std::abs(term);
+        }
+        ASSERT_NEAR(written[static_cast<size_t>(at)], sum,
+                    std::max(half * std::abs(sum), tiniest) + magnitude * 8 * 0x1p-23)
+            << device::name_of(dtype) << " dim " << head_dim << " at " << at;
+      }
+    }
+  }
+}
+
+/// What it is for: one channel that is large in every key would bring its rounding error into every
+/// score. With eight codes from a power of two to the next, that channel alone is off by up to
+/// 1/16.
+TEST_P(KvWrite, RotationSpreadsTheErrorOfALargeChannel) {
+  constexpr int64_t kDim = 64;
+  Numbers numbers(11);
+  std::vector<float> k = numbers.values(64 * kDim);
+  for (size_t t = 0; t < 64; ++t) k[t * kDim + 5] = 20.0f + 4.0f * numbers.value();
+  std::vector<float> q = numbers.values(64 * kDim);
+  for (size_t t = 0; t < 64; ++t) q[t * kDim + 5] = 5.0f;
+  const std::vector<float> written = written_keys(device::DType::kE4M3, kDim, k);
+  std::vector<float> rotated_q = q;
+  rotate_rows(rotated_q, kDim, false);
+  double rotated = 0;
+  double plain = 0;
+  for (size_t t = 0; t < 64; ++t) {
+    double exact = 0;
+    double with_rotation = 0;
+    double without = 0;
+    for (size_t d = t * kDim; d < (t + 1) * kDim; ++d) {
+      exact += double{q[d]} * k[d];
+      with_rotation += double{rotated_q[d]} * written[d];
+      without += double{q[d]} * round_to(device::DType::kE4M3, k[d]);
+    }
+    rotated += (with_rotation - exact) * (with_rotation - exact);
+    plain += (without - exact) * (without - exact);
+  }
+  EXPECT_LT(std::sqrt(rotated), 0.5 * std::sqrt(plain));
 }
 
 TEST_P(KvWrite, ClearsAPageWithItsFirstToken) {

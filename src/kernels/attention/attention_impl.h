@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/attention/attention_params.h"
+#include "kernels/attention/rotate_impl.h"
 #include "kernels/simd/math.h"
 
 // Attention of one tile against one chunk of keys, as templates over a Simd class `S` and the
@@ -86,28 +87,43 @@ __attribute__((always_inline)) inline void multiply(typename S::F (&sum)[MR][N],
   }
 }
 
+/// Dims of one query times `factor`, as the kernels read them.
 template <class S, class T>
+__attribute__((always_inline)) inline void load_query(std::byte* to, const float* from,
+                                                      int64_t head_dim, float factor) {
+  for (int64_t d = 0; d < head_dim; d += 16) {
+    const int n = static_cast<int>(head_dim - d < 16 ? head_dim - d : 16);
+    const typename S::F x =
+        S::mul(n == 16 ? S::load(from + d) : S::load_n(from + d, n), S::set1(factor));
+    if constexpr (kPacked<S, T>) {
+      std::byte halves[32];
+      S::store_low_halves(halves, S::bf16_bits(x));
+      __builtin_memcpy(to + 2 * d, halves, static_cast<size_t>(2 * n));
+    } else {
+      S::store_n(reinterpret_cast<float*>(to) + d, T::kRounded ? S::round_bf16(x) : x, n);
+    }
+  }
+}
+
+/// `Rotated`: are the cache's keys rotated?
+template <class S, class T, bool Rotated = false>
 void load_queries(const AttentionCall& call, const AttentionTile& tile,
                   const AttentionScratch& scratch) {
   // Without a cap the exponent is taken to base 2: the factor is folded into the query.
-  const float factor = call.softcap > 0.0f ? call.scale : call.scale * kLog2e;
+  float factor = call.softcap > 0.0f ? call.scale : call.scale * kLog2e;
+  if constexpr (Rotated) factor *= query_rotation_factor(rotation_dims(call.head_dim));
   const int64_t row_bytes = call.head_dim * kElementBytes<S, T>;
   std::byte* to = scratch.q;
   for (int64_t i = 0; i < tile.num_queries; ++i) {
     const float* from =
         call.q + (tile.token + i) * call.q_stride + tile.kv_head * call.group * call.head_dim;
     for (int64_t g = 0; g < call.group; ++g, from += call.head_dim, to += row_bytes) {
-      for (int64_t d = 0; d < call.head_dim; d += 16) {
-        const int n = static_cast<int>(call.head_dim - d < 16 ? call.head_dim - d : 16);
-        const typename S::F x =
-            S::mul(n == 16 ? S::load(from + d) : S::load_n(from + d, n), S::set1(factor));
-        if constexpr (kPacked<S, T>) {
-          std::byte halves[32];
-          S::store_low_halves(halves, S::bf16_bits(x));
-          __builtin_memcpy(to + 2 * d, halves, static_cast<size_t>(2 * n));
-        } else {
-          S::store_n(reinterpret_cast<float*>(to) + d, T::kRounded ? S::round_bf16(x) : x, n);
-        }
+      if constexpr (Rotated) {
+        for_rotated<S>(from, call.head_dim, [&](const float* piece, int64_t d, int64_t n) {
+          load_query<S, T>(to + d * kElementBytes<S, T>, piece, n, factor);
+        });
+      } else {
+        load_query<S, T>(to, from, call.head_dim, factor);
       }
     }
   }

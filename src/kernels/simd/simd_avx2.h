@@ -161,6 +161,15 @@ struct SimdAvx2 {
     };
     return {one(x.a, y.a, lane.a, first.a, last.a), one(x.b, y.b, lane.b, first.b, last.b)};
   }
+  template <int H>
+  OCTAVO_SIMD F xor_lanes(F x) {
+    if constexpr (H == 1) return {_mm256_permute_ps(x.a, 0xb1), _mm256_permute_ps(x.b, 0xb1)};
+    if constexpr (H == 2) return {_mm256_permute_ps(x.a, 0x4e), _mm256_permute_ps(x.b, 0x4e)};
+    if constexpr (H == 4) {
+      return {_mm256_permute2f128_ps(x.a, x.a, 1), _mm256_permute2f128_ps(x.b, x.b, 1)};
+    }
+    if constexpr (H == 8) return {x.b, x.a};
+  }
   OCTAVO_SIMD uint32_t mask_ge(F x, F y) {
     const int low = _mm256_movemask_ps(_mm256_cmp_ps(x.a, y.a, _CMP_GE_OQ));
     const int high = _mm256_movemask_ps(_mm256_cmp_ps(x.b, y.b, _CMP_GE_OQ));

@@ -122,6 +122,13 @@ struct SimdAvx512Core {
     const auto mask = static_cast<__mmask16>(first_lanes(end) & ~first_lanes(begin));
     return _mm512_mask_blend_ps(mask, _mm512_set1_ps(other), a);
   }
+  template <int H>
+  OCTAVO_SIMD F xor_lanes(F a) {
+    if constexpr (H == 1) return _mm512_permute_ps(a, 0xb1);
+    if constexpr (H == 2) return _mm512_permute_ps(a, 0x4e);
+    if constexpr (H == 4) return _mm512_shuffle_f32x4(a, a, 0xb1);
+    if constexpr (H == 8) return _mm512_shuffle_f32x4(a, a, 0x4e);
+  }
   OCTAVO_SIMD uint32_t mask_ge(F a, F b) { return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ); }
   OCTAVO_SIMD float reduce_add(F a) {
     const __m256 low = _mm512_castps512_ps256(a);

@@ -188,6 +188,13 @@ struct SimdGeneric {
     const I lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     return select((lane >= iset1(begin)) & (lane < iset1(end)), a, set1(other));
   }
+  /// Lane i becomes lane i ^ H; H is 1, 2, 4 or 8.
+  template <int H>
+  OCTAVO_SIMD F xor_lanes(F a) {
+    F x;
+    for (int i = 0; i < 16; ++i) x[i] = a[i ^ H];
+    return x;
+  }
   /// Bit i: is lane i of a >= that of b? False for NaN.
   OCTAVO_SIMD uint32_t mask_ge(F a, F b) {
     uint32_t mask = 0;
