@@ -139,9 +139,10 @@ Status Decoder::allocate_kv(int64_t num_blocks, int64_t block_size) {
 BlockIdentity Decoder::block_identity() const {
   return {.weight_hash = info_.weight_hash,
           .dtype = info_.kv_dtype,
-          .layout = fmt::format("[{} layers][{} pages of {} tokens][{} heads of {}]",
+          .layout = fmt::format("[{} layers][{} pages of {} tokens][{} heads of {}]{}",
                                 config_.num_layers, block_size_ / kernels::kPageTokens,
-                                kernels::kPageTokens, config_.num_kv_heads, config_.head_dim)};
+                                kernels::kPageTokens, config_.num_kv_heads, config_.head_dim,
+                                device::is_fp8(info_.kv_dtype) ? ", keys rotated" : "")};
 }
 
 Status Decoder::check_block(int32_t block, size_t size_bytes) const {

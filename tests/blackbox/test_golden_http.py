@@ -157,8 +157,8 @@ def test_what_packing_at_load_costs_in_perplexity(hf_model):
 
 @pytest.mark.slow
 def test_what_one_byte_keys_and_values_cost_in_perplexity(hf_model):
-    """Bounds against a change for the worse, not goals: measured were +2.0 % for E4M3 and +5.9 % for
-    E5M2 (docs/performance.md says where they come from)."""
+    """E4M3 keeps its goal of 1 % (measured +0.72 %); E5M2 has a bound against a change for the worse
+    (measured +2.32 %). docs/decisions/0008 says where they come from."""
     wide, _ = perplexity_of(hf_model, "--dtype", "bfloat16")
     found = {name: perplexity_of(hf_model, "--dtype", "bfloat16", "--kv-cache-dtype", name)[0]
              for name in ("fp8", "fp8_e5m2")}
@@ -166,5 +166,5 @@ def test_what_one_byte_keys_and_values_cost_in_perplexity(hf_model):
         print(f"{name}: perplexity {perplexity:.4f}, bfloat16 {wide:.4f}, "
               f"{100 * (perplexity / wide - 1):+.2f} %")
     assert found["fp8"] != wide
-    assert found["fp8"] / wide - 1 <= 0.03
-    assert found["fp8_e5m2"] / wide - 1 <= 0.09
+    assert found["fp8"] / wide - 1 <= 0.01
+    assert found["fp8_e5m2"] / wide - 1 <= 0.04

@@ -111,6 +111,9 @@ class PagedSequences {
  public:
   PagedSequences(const AttentionCase& c, const std::vector<int64_t>& lengths, uint64_t seed)
       : c_(c), lengths_(lengths) {
+    for (int64_t i = 0; device::is_fp8(c.dtype) && i < c.head_dim * c.head_dim; ++i) {
+      rotation_.push_back(rotation(c.head_dim, i / c.head_dim, i % c.head_dim));
+    }
     Numbers numbers(seed);
     int64_t longest = 0;
     int64_t num_blocks = 3;
@@ -317,8 +320,9 @@ class PagedSequences {
       double sum = 0;
       double magnitude = 0;
       for (int64_t j = 0; j < d; ++j) {
-        sum += rotation(d, i, j) * q[j];
-        magnitude += std::abs(rotation(d, i, j) * q[j]);
+        const double term = rotation_[static_cast<size_t>(i * d + j)] * q[j];
+        sum += term;
+        magnitude += std::abs(term);
       }
       out[static_cast<size_t>(i)] = factor * sum;
       largest = std::max(largest, factor * magnitude);
@@ -357,6 +361,7 @@ class PagedSequences {
   }
 
   AttentionCase c_;
+  std::vector<double> rotation_;  // [head_dim][head_dim], of one-byte types
   std::vector<int64_t> lengths_;
   std::vector<std::vector<float>> q_, k_, v_;              // per sequence
   std::vector<std::vector<float>> rounded_k_, rounded_v_;  // as the cache holds them

@@ -15,6 +15,9 @@ inline constexpr int64_t kPageTokens = 16;
 ///   bf16, f16, e4m3, e5m2  K [head_dim / 2][16 tokens][2],  V [8 token pairs][head_dim][2]
 ///   f32                    K [head_dim][16 tokens],         V [16 tokens][head_dim]
 /// head_dim must be even. The types of one byte have no scale factor: a code stands for its value.
+/// Their keys are rotated (docs/decisions/0008), K = f H k with the Walsh-Hadamard matrix
+/// H[i][j] = (-1)^(number of ones in i & j) over blocks of n dims, the largest power of two that
+/// divides head_dim, at most 256; f is the largest power of two up to 1 / sqrt(n).
 struct KvLayer {
   std::byte* data = nullptr;
   device::DType dtype = device::DType::kBF16;
@@ -37,8 +40,9 @@ struct KvTokens {
 
 /// Writes K and V of this step's tokens into their slots, rounded to the cache's dtype: to nearest,
 /// ties to even; what lies beyond e4m3's or e5m2's largest finite value (infinities too) becomes
-/// that value, NaN stays NaN. When a token is the first of its page the rest of the page is zeroed,
-/// so that what an earlier owner left there can never reach a result.
+/// that value, NaN stays NaN (where keys are rotated, what is not finite reaches all dims of its
+/// block). When a token is the first of its page the rest of the page is zeroed, so that what an
+/// earlier owner left there can never reach a result.
 void kv_write(const KernelContext& ctx, const KvLayer& layer, const KvTokens& tokens,
               int64_t num_tokens);
 
@@ -71,8 +75,9 @@ struct AttentionParams {
 /// position seq_len - num_queries + r. Sums run over fixed ranges of absolute key position
 /// (kAttentionChunk), merged in order, in prefill and decode alike: promise P1. A bidirectional
 /// mask needs the keys of all the sequence in the cache: its queries may come in pieces, its keys
-/// not. Queries and weights are rounded to bf16 where the cache is bf16 or fp8; an fp8 cache gives
-/// the bits that a bf16 cache of the same values would give.
+/// not. Queries and weights are rounded to bf16 where the cache is bf16 or fp8. With an fp8 cache
+/// queries are rotated as its keys are, times 1 / (n f): the bits are those of a bf16 cache of the
+/// same values, rotated keys included, for queries so rotated.
 ///   out, q  [num_tokens, num_heads, head_dim] f32, rows `out_stride` / `q_stride` apart
 ///   unwritten  K and V of the step's tokens, row for row those of q, where kv_write has not been
 ///              called: the task that reads a token writes it first, while its page is on the way.

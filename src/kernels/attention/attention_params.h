@@ -68,7 +68,7 @@ constexpr int64_t attention_row_floats(int64_t head_dim) { return (head_dim + 15
 
 /// All kernels of one ISA and cache type.
 struct AttentionKernels {
-  /// Rounds and scales a tile's queries into scratch.q.
+  /// Rounds and scales a tile's queries into scratch.q, rotated where the cache's keys are.
   void (*load_queries)(const AttentionCall&, const AttentionTile&, const AttentionScratch&);
   /// One chunk of keys from zero; m is -inf for rows that see none of it. Asks meanwhile for the
   /// keys of `next`, which this thread will want.
