@@ -4,6 +4,10 @@ target_link_libraries(bench_kernels PRIVATE octavo_kernels)
 octavo_options(bench_kernels)
 target_include_directories(bench_kernels PRIVATE ${PROJECT_SOURCE_DIR})
 
+add_executable(bench_step bench/bench_step.cc)
+target_link_libraries(bench_step PRIVATE octavo_engine)
+octavo_options(bench_step)
+
 add_executable(bench_client bench/bench_client.cc)
 target_link_libraries(bench_client PRIVATE octavo_bench)
 octavo_options(bench_client)

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
-#include <deque>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -11,7 +10,7 @@
 namespace octavo {
 
 /// A queue between threads with a limit: a full queue refuses at once, it never blocks the
-/// producer.
+/// producer. An empty vector, unlike a deque, owns no memory: asking in vain is cheap.
 template <class T>
 class BoundedQueue {
  public:
@@ -40,13 +39,13 @@ class BoundedQueue {
   }
 
   /// Everything queued, in order; empty when there is nothing. Does not wait.
-  std::deque<T> take_all() {
+  std::vector<T> take_all() {
     std::lock_guard lock(mutex_);
     return std::exchange(items_, {});
   }
 
   /// Waits until something is queued, the queue is closed, or `timeout` has passed.
-  std::deque<T> wait_and_take_all(std::chrono::milliseconds timeout) {
+  std::vector<T> wait_and_take_all(std::chrono::milliseconds timeout) {
     std::unique_lock lock(mutex_);
     ready_.wait_for(lock, timeout, [&] { return closed_ || !items_.empty(); });
     return std::exchange(items_, {});
@@ -74,7 +73,7 @@ class BoundedQueue {
   const size_t capacity_;
   mutable std::mutex mutex_;
   std::condition_variable ready_;
-  std::deque<T> items_;
+  std::vector<T> items_;
   bool closed_ = false;
 };
 

@@ -201,7 +201,7 @@ void EngineCore::interrupt() {
 void EngineCore::wait_for_message(std::chrono::milliseconds timeout) {
   if (!pending_.empty() || dead_.load()) return;
   try {
-    pending_ = queue_.wait_and_take_all(timeout);
+    std::ranges::move(queue_.wait_and_take_all(timeout), std::back_inserter(pending_));
   } catch (const std::exception& e) {
     die(e.what());
   }
@@ -270,12 +270,7 @@ bool EngineCore::can_progress() const {
 }
 
 bool EngineCore::apply_messages() {
-  auto arrived = queue_.take_all();
-  if (pending_.empty()) {
-    pending_ = std::move(arrived);
-  } else {
-    std::ranges::move(arrived, std::back_inserter(pending_));
-  }
+  std::ranges::move(queue_.take_all(), std::back_inserter(pending_));
   bool applied = false;
   int64_t bytes = 0;
   while (!pending_.empty()) {

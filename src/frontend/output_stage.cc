@@ -130,7 +130,7 @@ void OutputStage::serve_events() {
   // Often enough for a stats line that is due while nothing happens.
   constexpr std::chrono::milliseconds kTick{200};
   while (!events_.closed() || events_.size() > 0) {
-    batch_ = events_.wait_and_take_all(kTick);
+    std::ranges::move(events_.wait_and_take_all(kTick), std::back_inserter(batch_));
     for (; !batch_.empty(); batch_.pop_front()) {
       std::visit([this](auto& e) { handle(e); }, batch_.front());
       if (!std::holds_alternative<Registration>(batch_.front())) flush();
