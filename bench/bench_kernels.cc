@@ -1,7 +1,7 @@
 // Micro-benchmarks of the kernels on SmolLM2-135M's shapes, beside the machine's roofs measured in
 // the same run.
-//   bench_kernels [threads] [format ...]     formats: Q4_0 Q4_1 Q8_0 BF16 F16 F32, attention, pack,
-//   small, shapes; generic, avx2
+//   bench_kernels [threads] [format ...]     formats: Q4_0 Q4_1 Q8_0 BF16 F16 F32, attention, head,
+//   pack, small, shapes; generic, avx2
 //   bench_kernels [threads] roofs [MiB ...]  only the roofs, as JSON: reading at each working set
 #include <algorithm>
 #include <cstdio>
@@ -16,6 +16,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/dispatch.h"
 #include "kernels/linear/linear.h"
+#include "kernels/linear/linear_largest.h"
 #include "kernels/rms_norm/rms_norm.h"
 #include "kernels/silu_and_mul/silu_and_mul.h"
 
@@ -201,6 +202,51 @@ void bench_attention(Bench& bench) {
   }
 }
 
+/// A head's step for greedy rows: logits written and scanned, against their largest alone, in turn.
+void bench_head(Bench& bench) {
+  constexpr int64_t kVocab = 49152, kCols = 576, kMostRows = 64;
+  std::vector<float> x(kMostRows * kCols), logits(kMostRows * kVocab);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 7919 % 1000) / 500 - 1;
+  for (const WeightFormat format :
+       {WeightFormat::kBF16, WeightFormat::kQ8_0, WeightFormat::kQ4_1}) {
+    const auto rows = random_rows(format, kVocab, kCols);
+    const WeightPart part{rows.data(), format, kVocab};
+    const PackedMatrix head =
+        PackedMatrix::create(bench.context(), {&part, 1}, kCols, format, Arithmetic::kNative)
+            .value();
+    for (const int64_t tokens : {1, 16, 64}) {
+      std::vector<LogitsScan> largest(static_cast<size_t>(tokens));
+      const std::vector<float*> nowhere(static_cast<size_t>(tokens), nullptr);
+      const auto written = [&] {
+        linear(bench.context(), logits.data(), kVocab, x.data(), kCols, tokens, head, nullptr,
+               Epilogue::kStore);
+        bench.pool.parallel_for(tokens, 1, [&](int64_t begin, int64_t end, int) {
+          for (int64_t t = begin; t < end; ++t) {
+            largest[static_cast<size_t>(t)] =
+                scan_logits({&logits[static_cast<size_t>(t * kVocab)], kVocab});
+          }
+        });
+      };
+      const auto alone = [&] {
+        linear_largest(bench.context(), {nowhere, largest}, x.data(), kCols, tokens, head, 1.0f,
+                       nullptr);
+      };
+      std::vector<double> times[2];
+      for (int i = 0; i < 41; ++i) {
+        for (const bool is_new : {false, true}) {
+          const double start = device::now_seconds(bench.cpu_time());
+          is_new ? alone() : written();
+          times[is_new ? 1 : 0].push_back(device::now_seconds(bench.cpu_time()) - start);
+        }
+      }
+      for (auto& list : times) std::sort(list.begin(), list.end());
+      std::printf("head %-5s M=%-3ld written %8.3f ms (best %8.3f)  largest alone %8.3f (%8.3f)\n",
+                  std::string(name_of(format)).c_str(), static_cast<long>(tokens),
+                  times[0][20] * 1e3, times[0][0] * 1e3, times[1][20] * 1e3, times[1][0] * 1e3);
+    }
+  }
+}
+
 void bench_small(Bench& bench) {
   std::vector<float> x(512 * 3072, 0.5f), out(x.size()), weight(3072, 1.0f);
   const double empty = median_seconds(bench.cpu_time(), 9, [&] {
@@ -300,6 +346,7 @@ int run(int argc, char** argv) {
     }
   }
   if (wanted("attention")) bench_attention(bench);
+  if (wanted("head")) bench_head(bench);
   if (wanted("small")) bench_small(bench);
   if (wanted("pack")) bench_pack(bench);
   return 0;

@@ -436,6 +436,40 @@ TEST(EngineCore, AControlThatIsNotReachedIsAnsweredAtTheEnd) {
   EXPECT_EQ(num_refused, 1);
 }
 
+TEST(EngineCore, AGreedySequenceIsTheSameWhetherItsLogitsAreWrittenOrNot) {
+  const auto tokens_of = [](bool writes, bool with_neighbours, int num_threads) {
+    Harness h({.num_threads = num_threads});
+    h.model->poison_token = 40;
+    for (int64_t id = 0; id < 6; ++id) {
+      AddRequest request = greedy_request(id, prompt_of(static_cast<uint64_t>(id), 9), 30);
+      if (writes) request.sampling.logprobs = 0;
+      CHECK(h.add(std::move(request)).ok());
+      if (!with_neighbours) {
+        CHECK(h.run());
+        continue;
+      }
+      request = greedy_request(100 + id, prompt_of(static_cast<uint64_t>(id), 9), 20);
+      request.sampling.temperature = id % 2 == 0 ? 0.7f : 0.0f;
+      if (id % 3 == 0) request.sampling.logprobs = 2;
+      CHECK(h.add(std::move(request)).ok());
+    }
+    CHECK(h.run());
+    std::vector<std::pair<std::vector<TokenId>, std::string>> out;
+    for (int64_t id = 0; id < 6; ++id) out.emplace_back(h.of(id).token_ids, h.of(id).last.error);
+    return out;
+  };
+  const auto expected = tokens_of(true, false, 1);
+  EXPECT_TRUE(std::ranges::any_of(expected, [](const auto& one) { return !one.second.empty(); }))
+      << "no sequence reaches NaN: choose another token";
+  EXPECT_TRUE(std::ranges::any_of(expected, [](const auto& one) { return one.second.empty(); }));
+  for (const bool writes : {false, true}) {
+    for (const bool with_neighbours : {false, true}) {
+      EXPECT_EQ(tokens_of(writes, with_neighbours, 1), expected);
+      EXPECT_EQ(tokens_of(writes, with_neighbours, 2), expected);
+    }
+  }
+}
+
 TEST(EngineCore, AGivenSeedOfZeroIsRepeatable) {
   const auto draw = [](int64_t seed) {
     HarnessOptions options;

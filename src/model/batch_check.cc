@@ -32,6 +32,9 @@ Status check_sizes(const ForwardBatch& batch, const BatchBounds& bounds) {
                     num_tokens, num_seqs, batch.logits_rows.size(), limits.num_tokens,
                     limits.num_seqs, limits.num_logits_rows));
   }
+  if (!batch.only_largest.empty() && batch.only_largest.size() != batch.logits_rows.size()) {
+    return broken("only_largest and logits_rows differ in length");
+  }
   if (batch.query_start_loc.front() != 0 || batch.query_start_loc.back() != int32_t(num_tokens)) {
     return broken("query_start_loc does not span the tokens");
   }

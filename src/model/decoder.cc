@@ -202,14 +202,15 @@ Status Decoder::reserve(const kernels::KernelContext& ctx, int64_t max_num_batch
 }
 
 Status Decoder::forward(const kernels::KernelContext& ctx, const ForwardBatch& batch,
-                        std::span<float> logits) {
+                        std::span<float> logits, std::span<kernels::LogitsScan> largest) {
   if (!activations_ || kv_layers_.empty()) {
     return Error{Code::kInternal, "forward before reserve and allocate_kv"};
   }
   OCTAVO_TRY(check_batch(
       batch, {limits_, config_.vocab_size, num_blocks_, block_size_, info_.num_kv_groups}));
   const int64_t num_rows = int64_t(batch.logits_rows.size());
-  if (int64_t(logits.size()) != num_rows * config_.vocab_size) {
+  if (int64_t(logits.size()) != batch.num_whole_rows() * config_.vocab_size ||
+      largest.size() != batch.only_largest.size()) {
     return Error{Code::kInternal, "forward: logits do not fit logits_rows"};
   }
   const int64_t num_tokens = int64_t(batch.token_ids.size());
@@ -240,10 +241,28 @@ Status Decoder::forward(const kernels::KernelContext& ctx, const ForwardBatch& b
   const kernels::OpTimer timer(ctx, kernels::Op::kLmHead, [&] {
     return kernels::work_of(lm_head_.matrix(embedding_), num_rows);
   });
-  lm_head_.forward(ctx, logits.data(), activations_->hidden, num_rows, embedding_,
-                   final_norm_.row_norm());
-  scale(ctx, logits.data(), int64_t(logits.size()), float(config_.logits_multiplier));
+  write_logits(ctx, batch, logits, largest);
   return {};
+}
+
+void Decoder::write_logits(const kernels::KernelContext& ctx, const ForwardBatch& batch,
+                           std::span<float> logits, std::span<kernels::LogitsScan> largest) {
+  const float* const hidden = activations_->hidden;
+  const auto num_rows = int64_t(batch.logits_rows.size());
+  const auto factor = float(config_.logits_multiplier);
+  if (batch.num_whole_rows() == num_rows) {
+    lm_head_.forward(ctx, logits.data(), hidden, num_rows, embedding_, final_norm_.row_norm());
+    scale(ctx, logits.data(), int64_t(logits.size()), factor);
+    return;
+  }
+  whole_rows_.clear();
+  float* next = logits.data();
+  for (const uint8_t only_largest : batch.only_largest) {
+    whole_rows_.push_back(only_largest != 0 ? nullptr : next);
+    if (only_largest == 0) next += config_.vocab_size;
+  }
+  lm_head_.forward_largest(ctx, {whole_rows_, largest}, hidden, num_rows, embedding_, factor,
+                           final_norm_.row_norm());
 }
 
 void Decoder::fill_step_kv(const ForwardBatch& batch) {

@@ -39,7 +39,7 @@ class Decoder final : public Model {
   Status reserve(const kernels::KernelContext& ctx, int64_t max_num_batched_tokens,
                  int64_t max_num_seqs, int64_t max_logits_rows, int64_t max_model_len) override;
   Status forward(const kernels::KernelContext& ctx, const ForwardBatch& batch,
-                 std::span<float> logits) override;
+                 std::span<float> logits, std::span<kernels::LogitsScan> largest) override;
 
  private:
   Decoder(const DecoderConfig& config, std::unique_ptr<Communicator> communicator);
@@ -51,6 +51,9 @@ class Decoder final : public Model {
   size_t layer_block_bytes() const { return kv_block_bytes(block_size_) / kv_layers_.size(); }
   void fill_step_kv(const ForwardBatch& batch);
   Status run_layers(const Step& step) const;
+  /// The head's part of `forward`, from the hidden rows that the last layer has kept.
+  void write_logits(const kernels::KernelContext& ctx, const ForwardBatch& batch,
+                    std::span<float> logits, std::span<kernels::LogitsScan> largest);
 
   DecoderConfig config_;
   ModelInfo info_;
@@ -69,6 +72,7 @@ class Decoder final : public Model {
   int64_t block_size_ = 0;
   std::vector<StepKv> step_kv_;               // of the current step
   std::vector<int32_t> logits_row_adapters_;  // the same
+  std::vector<float*> whole_rows_;            // of the step at hand: where rows of logits go
 };
 
 }  // namespace octavo::model

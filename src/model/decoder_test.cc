@@ -63,7 +63,7 @@ ModelOptions with_kv(DTypeChoice dtype, device::DType kv_dtype) {
 
 std::vector<float> run(const TestKernels& kernels, Model& model, const ForwardBatch& batch) {
   std::vector<float> logits(batch.logits_rows.size() * size_t(model.info().vocab_size));
-  model.forward(kernels.ctx, batch, logits).value();
+  model.forward(kernels.ctx, batch, logits, {}).value();
   return logits;
 }
 
@@ -448,9 +448,9 @@ TEST(Decoder, LayersOfAnotherKvGroupUseItsTables) {
   }
   EXPECT_EQ(run(kernels, *model, batch), expected);
   std::vector<float> logits(expected.size());
-  EXPECT_FALSE(model->forward(kernels.ctx, one_group, logits).ok()) << "a table is missing";
+  EXPECT_FALSE(model->forward(kernels.ctx, one_group, logits, {}).ok()) << "a table is missing";
   batch.block_tables.back() = -1;
-  EXPECT_FALSE(model->forward(kernels.ctx, batch, logits).ok());
+  EXPECT_FALSE(model->forward(kernels.ctx, batch, logits, {}).ok());
 }
 
 TEST(Decoder, RowsWithoutAdapterAreThoseOfTheModel) {
@@ -464,7 +464,7 @@ TEST(Decoder, RowsWithoutAdapterAreThoseOfTheModel) {
        {std::vector<int32_t>(20, 0), std::vector<int32_t>(20, -2), std::vector<int32_t>(19, -1)}) {
     batch.row_adapters = adapters;
     std::vector<float> logits(expected.size());
-    EXPECT_FALSE(model->forward(kernels.ctx, batch, logits).ok());
+    EXPECT_FALSE(model->forward(kernels.ctx, batch, logits, {}).ok());
   }
 }
 
@@ -518,6 +518,40 @@ TEST(Decoder, AWindowChangesWhatLiesBehindItOnly) {
   EXPECT_NE(std::memcmp(&a[8 * kTestVocab], &b[8 * kTestVocab], kTestVocab * sizeof(float)), 0);
 }
 
+TEST(Decoder, TheLargestAloneIsThatOfTheWrittenRow) {
+  const std::vector<int32_t> tokens = some_tokens(20);
+  for (const char* extra : {"", R"("logits_scaling": 7)"}) {
+    TestKernels kernels;
+    const auto model = load(kernels, hf_llama(extra));
+    ForwardBatch batch = one_sequence(tokens, 0, 20);
+    const auto expected = run(kernels, *model, batch);
+    const auto row_of = [&](size_t row) {
+      return std::span(expected).subspan(row * kTestVocab, kTestVocab);
+    };
+    for (const size_t whole_every : {2, 5, 100}) {
+      batch.only_largest.clear();
+      for (size_t row = 0; row < 20; ++row) batch.only_largest.push_back(row % whole_every != 1);
+      std::vector<float> logits(size_t(batch.num_whole_rows()) * kTestVocab);
+      std::vector<kernels::LogitsScan> largest(20);
+      model->forward(kernels.ctx, batch, logits, largest).value();
+      size_t next = 0;
+      for (size_t row = 0; row < 20; ++row) {
+        if (batch.only_largest[row] == 0) {
+          ASSERT_EQ(std::memcmp(&logits[next++ * kTestVocab], row_of(row).data(),
+                                kTestVocab * sizeof(float)),
+                    0)
+              << extra << row;
+          continue;
+        }
+        const kernels::LogitsScan scan = kernels::scan_logits(row_of(row));
+        ASSERT_TRUE(largest[row].is_valid);
+        ASSERT_EQ(largest[row].argmax, scan.argmax) << extra << row;
+        ASSERT_EQ(largest[row].max, scan.max) << extra << row;
+      }
+    }
+  }
+}
+
 TEST(Decoder, BrokenBatchesAreErrorsNotCrashes) {
   TestKernels kernels;
   const auto model = load(kernels, hf_llama());
@@ -527,7 +561,7 @@ TEST(Decoder, BrokenBatchesAreErrorsNotCrashes) {
     ForwardBatch batch = good;
     change(batch);
     std::vector<float> logits(batch.logits_rows.size() * kTestVocab);
-    return !model->forward(kernels.ctx, batch, logits).ok();
+    return !model->forward(kernels.ctx, batch, logits, {}).ok();
   };
   EXPECT_FALSE(fails([](ForwardBatch&) {}));
   EXPECT_TRUE(fails([](ForwardBatch& b) { b.token_ids[3] = kTestVocab; }));
@@ -543,9 +577,11 @@ TEST(Decoder, BrokenBatchesAreErrorsNotCrashes) {
   EXPECT_TRUE(fails([](ForwardBatch& b) { b.query_start_loc.pop_back(); }));
   EXPECT_TRUE(fails([](ForwardBatch& b) { b.logits_rows = {5, 5}; }));
   EXPECT_TRUE(fails([](ForwardBatch& b) { b.logits_rows = {16}; }));
+  EXPECT_TRUE(fails([](ForwardBatch& b) { b.only_largest = {0}; })) << "one for 16 rows";
+  EXPECT_TRUE(fails([](ForwardBatch& b) { b.only_largest.assign(16, 0); })) << "no place for it";
   std::vector<float> too_small(3);
-  EXPECT_FALSE(model->forward(kernels.ctx, good, too_small).ok());
-  EXPECT_FALSE(model->forward(kernels.ctx, one_sequence(some_tokens(65), 0, 65), {}).ok())
+  EXPECT_FALSE(model->forward(kernels.ctx, good, too_small, {}).ok());
+  EXPECT_FALSE(model->forward(kernels.ctx, one_sequence(some_tokens(65), 0, 65), {}, {}).ok())
       << "more tokens than reserved";
 }
 

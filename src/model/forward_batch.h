@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -20,8 +21,16 @@ struct ForwardBatch {
   int64_t max_blocks_per_seq = 0;
   int32_t num_kv_groups = 1;
   std::vector<int32_t> logits_rows;  // [num_logits_rows] rows whose logits are wanted, ascending
+  /// [num_logits_rows] 1 where only the largest logit and its id are wanted; empty: nowhere.
+  std::vector<uint8_t> only_largest;
   /// [num_tokens] adapter of each row, -1 = none; empty: no row has one.
   std::vector<int32_t> row_adapters;
+
+  /// Of the rows of logits, how many are written whole.
+  int64_t num_whole_rows() const {
+    const auto num_rows = static_cast<int64_t>(logits_rows.size());
+    return num_rows - std::count(only_largest.begin(), only_largest.end(), uint8_t{1});
+  }
 };
 
 }  // namespace octavo::model

@@ -11,6 +11,7 @@
 #include "checkpoint/checkpoint.h"
 #include "device/dtype.h"
 #include "kernels/context.h"
+#include "kernels/logits/logits.h"
 #include "model/forward_batch.h"
 
 namespace octavo::model {
@@ -89,10 +90,12 @@ class Model {
   virtual Status reserve(const kernels::KernelContext& ctx, int64_t max_num_batched_tokens,
                          int64_t max_num_seqs, int64_t max_logits_rows, int64_t max_model_len) = 0;
 
-  /// Runs one step. `logits` is [batch.logits_rows.size(), vocab_size] f32, written whole.
-  /// A row's logits depend on its own sequence alone (promise P1).
+  /// Runs one step. A row's logits depend on its own sequence alone (promise P1).
+  ///   logits   [batch.num_whole_rows(), vocab_size] f32, all written: logits_rows without those
+  ///            marked in only_largest
+  ///   largest  [batch.only_largest.size()] written where marked, as scan_logits of the row
   virtual Status forward(const kernels::KernelContext& ctx, const ForwardBatch& batch,
-                         std::span<float> logits) = 0;
+                         std::span<float> logits, std::span<kernels::LogitsScan> largest) = 0;
 };
 
 }  // namespace octavo::model

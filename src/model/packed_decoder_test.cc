@@ -159,7 +159,7 @@ std::vector<float> run(const TestCheckpoint& checkpoint, DTypeChoice dtype, int6
     batch.block_tables = {0, 1, 2, 3};
     batch.max_blocks_per_seq = 4;
     std::vector<float> logits(size_t((end - begin) * kVocab));
-    model->forward(kernels.ctx, batch, logits).value();
+    model->forward(kernels.ctx, batch, logits, {}).value();
     all.insert(all.end(), logits.begin(), logits.end());
   }
   return all;

@@ -102,7 +102,7 @@ std::vector<float> ModelRunner::step(const std::vector<Chunk>& chunks, bool all_
     batch.block_tables.insert(batch.block_tables.end(), table.begin(), table.end());
   }
   std::vector<float> logits(batch.logits_rows.size() * size_t(info().vocab_size));
-  model_->forward(ctx_, batch, logits).value();
+  model_->forward(ctx_, batch, logits, {}).value();
   return logits;
 }
 

@@ -78,7 +78,7 @@ Status DecoderRunner::warm_up() {
   batch.max_blocks_per_seq = 1;
   batch.logits_rows = {0};
   kernels::KernelContext ctx{*pool_, *workspace_};
-  return model_->forward(ctx, batch, {logits_, static_cast<size_t>(vocab_size_)});
+  return model_->forward(ctx, batch, {logits_, static_cast<size_t>(vocab_size_)}, {});
 }
 
 Status DecoderRunner::submit(const StepBatch& batch,
@@ -100,13 +100,12 @@ Status DecoderRunner::collect(RunnerOutput& output) {
   if (batch.sequences.empty()) return {};
 
   kernels::KernelContext ctx{*pool_, *workspace_, profile_.get()};
-  const auto num_rows = static_cast<int64_t>(rows_.size());
+  const size_t num_logits = whole_rows_.size() * static_cast<size_t>(vocab_size_);
   if (profile_) {
     profile_->begin_step(static_cast<int64_t>(forward_batch_.token_ids.size()),
                          static_cast<int64_t>(batch.sequences.size()));
   }
-  OCTAVO_TRY(
-      model_->forward(ctx, forward_batch_, {logits_, static_cast<size_t>(num_rows * vocab_size_)}));
+  OCTAVO_TRY(model_->forward(ctx, forward_batch_, {logits_, num_logits}, largest_));
   {
     const kernels::OpTimer timer(ctx, kernels::Op::kSampling);
     process_rows(output);
@@ -119,20 +118,21 @@ Status DecoderRunner::collect(RunnerOutput& output) {
 void DecoderRunner::process_rows(RunnerOutput& output) {
   // Sampling allocates and a constraint is foreign code: what is thrown must leave neither a
   // worker nor parallel_for, so it ends the one sequence.
-  const auto process = [&](int64_t begin, int64_t end, int thread_index) {
-    for (int64_t row = begin; row < end; ++row) {
-      try {
-        process_row(static_cast<size_t>(row), scratch_[static_cast<size_t>(thread_index)], output);
-      } catch (const std::exception&) {
-        rows_[static_cast<size_t>(row)].failed = true;
-      }
-    }
-  };
-  const auto num_rows = static_cast<int64_t>(rows_.size());
-  if (num_rows == 1) {
-    process(0, 1, 0);
-  } else if (num_rows > 1) {
-    pool_->parallel_for(num_rows, 1, process);
+  pool_->parallel_for(static_cast<int64_t>(whole_rows_.size()), 1,
+                      [&](int64_t begin, int64_t end, int thread_index) {
+                        SamplerScratch& scratch = scratch_[static_cast<size_t>(thread_index)];
+                        for (int64_t i = begin; i < end; ++i) {
+                          LogitsRow& row = rows_[whole_rows_[static_cast<size_t>(i)]];
+                          try {
+                            process_row(row, scratch, output);
+                          } catch (const std::exception&) {
+                            row.failed = true;
+                          }
+                        }
+                      });
+  for (size_t i = 0; i < largest_.size(); ++i) {
+    if (rows_[i].logits_index >= 0) continue;
+    take_token(largest_token(largest_[i]), output.results[rows_[i].sequence]);
   }
 }
 
@@ -174,7 +174,9 @@ void DecoderRunner::build_forward_batch(const StepBatch& batch) {
   out.query_start_loc.assign(1, 0);
   out.seq_lens.clear();
   out.logits_rows.clear();
+  out.only_largest.clear();
   rows_.clear();
+  whole_rows_.clear();
   batch_states_.clear();
   update_blocks(batch);
   bool any_adapter = false;
@@ -185,6 +187,8 @@ void DecoderRunner::build_forward_batch(const StepBatch& batch) {
     add_tokens(scheduled, state);
     batch_states_.push_back(&state);
   }
+  if (whole_rows_.size() == rows_.size()) out.only_largest.clear();
+  largest_.resize(out.only_largest.size());
   if (any_adapter) {
     for (size_t i = 0; i < batch_states_.size(); ++i) {
       out.row_adapters.insert(out.row_adapters.end(),
@@ -230,6 +234,18 @@ void DecoderRunner::add_tokens(const ScheduledSequence& scheduled, const Sequenc
   forward_batch_.seq_lens.push_back(end);
 }
 
+void DecoderRunner::add_logits_row(int32_t row, size_t index, int32_t prompt_position,
+                                   bool only_largest) {
+  forward_batch_.logits_rows.push_back(row);
+  forward_batch_.only_largest.push_back(only_largest ? 1 : 0);
+  LogitsRow wanted{.sequence = index, .prompt_position = prompt_position};
+  if (!only_largest) {
+    wanted.logits_index = static_cast<int32_t>(whole_rows_.size());
+    whole_rows_.push_back(rows_.size());
+  }
+  rows_.push_back(wanted);
+}
+
 void DecoderRunner::add_logits_rows(size_t index, const ScheduledSequence& scheduled,
                                     const SequenceState& state) {
   const auto first_row = static_cast<int32_t>(forward_batch_.token_ids.size());
@@ -240,19 +256,18 @@ void DecoderRunner::add_logits_rows(size_t index, const ScheduledSequence& sched
     for (int32_t position = begin; position < std::min(end, state.num_prompt_tokens - 1);
          ++position) {
       if (state.prompt_logprobs[position + 1]) continue;  // done before a preemption
-      forward_batch_.logits_rows.push_back(first_row + position - begin);
-      rows_.push_back({index, position + 1});
+      add_logits_row(first_row + position - begin, index, position + 1, /*only_largest=*/false);
     }
   }
   if (scheduled.samples) {
-    forward_batch_.logits_rows.push_back(first_row + scheduled.num_tokens - 1);
-    rows_.push_back({index, -1});
+    add_logits_row(first_row + scheduled.num_tokens - 1, index, -1,
+                   state.sampling.needs_only_largest());
   }
 }
 
-void DecoderRunner::process_row(size_t row, SamplerScratch& scratch, RunnerOutput& output) {
-  const LogitsRow& wanted = rows_[row];
-  const std::span<float> logits(logits_ + row * static_cast<size_t>(vocab_size_),
+void DecoderRunner::process_row(const LogitsRow& wanted, SamplerScratch& scratch,
+                                RunnerOutput& output) {
+  const std::span<float> logits(logits_ + wanted.logits_index * vocab_size_,
                                 static_cast<size_t>(vocab_size_));
   SequenceState& state = *batch_states_[wanted.sequence];
   if (wanted.prompt_position >= 0) {
@@ -264,8 +279,10 @@ void DecoderRunner::process_row(size_t row, SamplerScratch& scratch, RunnerOutpu
                        *state.sampling.params().prompt_logprobs, scratch);
     return;
   }
-  RunnerResult& result = output.results[wanted.sequence];
-  SampledToken sampled = sample_token(logits, state.sampling, scratch);
+  take_token(sample_token(logits, state.sampling, scratch), output.results[wanted.sequence]);
+}
+
+void DecoderRunner::take_token(SampledToken sampled, RunnerResult& result) {
   if (!sampled.error.empty()) {
     result.error = std::move(sampled.error);
     return;

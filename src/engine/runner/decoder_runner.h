@@ -23,7 +23,7 @@ struct RunnerOptions {
 
 /// Runs a decoder: flattens a scheduled batch, asks the model for the logits it needs (one row per
 /// sequence that reaches its last known token, one per prompt position with wanted logprobs), and
-/// samples the rows on the pool's threads.
+/// samples the rows on the pool's threads. Of a greedy sequence's row it asks for the largest only.
 class DecoderRunner final : public ModelRunner {
  public:
   /// `model` has its KV and activations reserved. Error: the logits cannot be reserved.
@@ -57,6 +57,7 @@ class DecoderRunner final : public ModelRunner {
   struct LogitsRow {
     size_t sequence = 0;           // index in the batch
     int32_t prompt_position = -1;  // of the token to score; -1 = sample
+    int32_t logits_index = -1;     // its place in the logits; -1 = only its largest is known
     bool failed = false;           // something was thrown; each thread writes its own rows
   };
   void forget_and_meet(const StepBatch& batch, std::span<const SequenceConstraint> constraints);
@@ -64,10 +65,12 @@ class DecoderRunner final : public ModelRunner {
   void update_blocks(const StepBatch& batch);
   void fill_block_tables(const StepBatch& batch);
   void add_tokens(const ScheduledSequence& scheduled, const SequenceState& state);
+  void add_logits_row(int32_t row, size_t index, int32_t prompt_position, bool only_largest);
   void add_logits_rows(size_t index, const ScheduledSequence& scheduled,
                        const SequenceState& state);
   void process_rows(RunnerOutput& output);
-  void process_row(size_t row, SamplerScratch& scratch, RunnerOutput& output);
+  void process_row(const LogitsRow& wanted, SamplerScratch& scratch, RunnerOutput& output);
+  static void take_token(SampledToken sampled, RunnerResult& result);
   void accept_results(const StepBatch& batch, RunnerOutput& output);
 
   RunnerOptions options_;
@@ -82,6 +85,8 @@ class DecoderRunner final : public ModelRunner {
   std::vector<SequenceState*> batch_states_;  // of the current batch
   model::ForwardBatch forward_batch_;
   std::vector<LogitsRow> rows_;
+  std::vector<size_t> whole_rows_;            // of rows_, those with logits
+  std::vector<kernels::LogitsScan> largest_;  // parallel to rows_, or empty: all have logits
   device::Buffer logits_buffer_;
   float* logits_;                        // [max_logits_rows, vocab_size], in the buffer
   std::vector<SamplerScratch> scratch_;  // one per thread

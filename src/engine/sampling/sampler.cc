@@ -11,8 +11,6 @@ namespace octavo::engine {
 namespace {
 
 constexpr size_t kSumChunk = 64;
-// Below this a temperature means greedy, as in vLLM; dividing by it would overflow.
-constexpr float kGreedyTemperature = 1e-5f;
 
 float log_sum_exp(std::span<const float> row, float max) {
   return max + static_cast<float>(std::log(kernels::sum_exp_logits(row, max)));
@@ -162,10 +160,15 @@ TokenId draw_token(std::span<const float> row, const kernels::LogitsScan& scan,
       .token;
 }
 
+SampledToken largest_token(const kernels::LogitsScan& scan) {
+  if (!scan.is_valid) return {.error = "the model produced logits that are not numbers"};
+  return {.token = scan.argmax};
+}
+
 SampledToken sample_token(std::span<float> row, const SamplingState& state,
                           SamplerScratch& scratch) {
   kernels::LogitsScan scan = kernels::scan_logits(row);
-  if (!scan.is_valid) return {.error = "the model produced logits that are not numbers"};
+  if (!scan.is_valid) return largest_token(scan);
   const SamplingParams& params = state.params();
   const bool is_raw = params.logprobs_mode == LogprobsMode::kRawLogprobs ||
                       params.logprobs_mode == LogprobsMode::kRawLogits;
@@ -181,7 +184,7 @@ SampledToken sample_token(std::span<float> row, const SamplingState& state,
   }
   SampledToken out;
   out.token = scan.argmax;
-  if (params.temperature >= kGreedyTemperature && params.top_k != 1) {
+  if (!state.is_greedy()) {
     const double uniform = uniform_at(state.seed(), state.num_output_tokens());
     out.token = draw_token(row, scan, params, uniform, scratch);
     if (params.logprobs && !is_raw) keep_drawn_from(row, params, scratch);

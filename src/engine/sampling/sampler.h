@@ -47,6 +47,9 @@ struct SampledToken {
 SampledToken sample_token(std::span<float> row, const SamplingState& state,
                           SamplerScratch& scratch);
 
+/// What `sample_token` chooses for a sequence that needs_only_largest(), from the scan of its row.
+SampledToken largest_token(const kernels::LogitsScan& scan);
+
 /// Makes of a row what `draw_token` chose from: logits over the temperature, those that min_p,
 /// top_k and top_p drop are -inf. Uses what the draw left in `scratch`, so it comes right after it.
 void keep_drawn_from(std::span<float> row, const SamplingParams& params,

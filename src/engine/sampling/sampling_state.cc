@@ -6,6 +6,8 @@
 namespace octavo::engine {
 namespace {
 constexpr float kForbidden = -std::numeric_limits<float>::infinity();
+// Below this a temperature means greedy, as in vLLM; dividing by it would overflow.
+constexpr float kGreedyTemperature = 1e-5f;
 }  // namespace
 
 SamplingState::SamplingState(SamplingParams params, std::span<const TokenId> prompt,
@@ -31,6 +33,10 @@ bool SamplingState::changes_logits() const {
   return !params_.allowed_token_ids.empty() || constraint_ != nullptr ||
          !params_.bad_words.empty() || num_output_tokens_ < params_.min_tokens ||
          !params_.logit_bias.empty() || has_penalties();
+}
+
+bool SamplingState::is_greedy() const {
+  return params_.temperature < kGreedyTemperature || params_.top_k == 1;
 }
 
 void SamplingState::apply(std::span<float> row, std::vector<uint32_t>& mask_scratch) const {

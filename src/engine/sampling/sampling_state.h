@@ -22,6 +22,10 @@ class SamplingState {
   int32_t num_output_tokens() const { return num_output_tokens_; }
   /// Whether logits are changed before a token is chosen (masks, bias, penalties).
   bool changes_logits() const;
+  /// Whether the token is the largest logit after those changes, not a draw.
+  bool is_greedy() const;
+  /// Whether the largest of the model's logits is all that the next token needs.
+  bool needs_only_largest() const { return is_greedy() && !params_.logprobs && !changes_logits(); }
 
   /// Applies, in vLLM's order: allowed tokens, constraint, bad words, minimum length, bias,
   /// penalties.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -39,12 +41,13 @@ class FakeModel final : public model::Model {
   }
 
   Status forward(const kernels::KernelContext&, const model::ForwardBatch& batch,
-                 std::span<float> logits) override {
+                 std::span<float> logits, std::span<kernels::LogitsScan> largest) override {
     if (++num_forwards == fail_at) return Error{Code::kInternal, "the fake model failed"};
     const size_t num_tokens = batch.token_ids.size();
     CHECK_EQ(batch.slot_mapping.size(), num_tokens);
     CHECK_EQ(batch.query_start_loc.back(), static_cast<int32_t>(num_tokens));
-    CHECK_EQ(logits.size(), batch.logits_rows.size() * kVocabSize);
+    CHECK_EQ(logits.size(), static_cast<size_t>(batch.num_whole_rows() * kVocabSize));
+    CHECK_EQ(largest.size(), batch.only_largest.size());
     for (size_t i = 0; i < num_tokens; ++i) {
       slots_.at(batch.slot_mapping[i]) = {batch.token_ids[i], batch.positions[i]};
     }
@@ -52,7 +55,14 @@ class FakeModel final : public model::Model {
     for (size_t r = 0; r < batch.logits_rows.size(); ++r) {
       const int32_t row = batch.logits_rows[r];
       while (row >= batch.query_start_loc[sequence + 1]) ++sequence;
-      fill_row(batch, sequence, batch.positions[row], logits.subspan(r * kVocabSize, kVocabSize));
+      std::array<float, kVocabSize> row_logits;
+      fill_row(batch, sequence, batch.positions[row], row_logits);
+      if (!batch.only_largest.empty() && batch.only_largest[r] != 0) {
+        largest[r] = kernels::scan_logits(row_logits);
+        continue;
+      }
+      std::ranges::copy(row_logits, logits.begin());
+      logits = logits.subspan(kVocabSize);
     }
     num_tokens_run += static_cast<int64_t>(num_tokens);
     return {};

@@ -44,34 +44,15 @@ constexpr int64_t kForkElements = 16 << 10;
 constexpr size_t kRowChunkBytes = size_t{256} << 10;
 constexpr int64_t kMaxRowChunk = 512;
 
-/// Shares the output out in tasks of some rows by some panels.
 void run_shared(const KernelContext& ctx, LinearRun run, const LinearCall& call,
                 int64_t num_tokens) {
-  const int64_t num_panels = (call.num_rows + kPanelRows - 1) / kPanelRows;
-  const int64_t work = num_panels * static_cast<int64_t>(call.panel_bytes) * num_tokens;
-  const int64_t num_threads = ctx.pool.num_threads();
-  const int64_t chunk_rows = rows_of_task(call.x_row_bytes);
-  if (num_threads == 1 || work < kForkBytes) {
-    for (int64_t row = 0; row < num_tokens; row += chunk_rows) {
-      run(call, {row, std::min(row + chunk_rows, num_tokens), 0, num_panels, 0});
-    }
-    return;
-  }
-  const int64_t row_chunks = (num_tokens + chunk_rows - 1) / chunk_rows;
-  const int64_t wanted =
-      std::max<int64_t>(tasks_per_thread(num_tokens) * num_threads / row_chunks, 1);
-  const int64_t unit = num_tokens == 1 ? 2 : 6;  // a multiple of every tile's width
-  int64_t panels = (num_panels + wanted - 1) / wanted;
-  panels = (panels + unit - 1) / unit * unit;
-  const int64_t panel_chunks = (num_panels + panels - 1) / panels;
-  ctx.pool.parallel_for(row_chunks * panel_chunks, 1, [&](int64_t begin, int64_t end, int thread) {
-    for (int64_t task = begin; task < end; ++task) {
-      const int64_t chunk = task / panel_chunks;
-      const int64_t panel = task % panel_chunks * panels;
-      run(call, {num_tokens * chunk / row_chunks, num_tokens * (chunk + 1) / row_chunks, panel,
-                 std::min(panel + panels, num_panels), thread});
-    }
-  });
+  const TaskGrid grid = grid_of(call, num_tokens, ctx.pool.num_threads());
+  ctx.pool.parallel_for(grid.num_tasks(), grid.grain(),
+                        [&](int64_t begin, int64_t end, int thread) {
+                          for (int64_t task = begin; task < end; ++task) {
+                            run(call, grid.range(task, thread));
+                          }
+                        });
 }
 
 /// The product of x as the call holds it.
@@ -90,6 +71,22 @@ void multiply(const KernelContext& ctx, LinearCall call, int64_t num_tokens,
 }  // namespace
 
 const LinearKernels& current_linear_kernels() { return *pick(kLinear); }
+
+TaskGrid grid_of(const LinearCall& call, int64_t num_tokens, int num_threads) {
+  const int64_t num_panels = (call.num_rows + kPanelRows - 1) / kPanelRows;
+  const int64_t work = num_panels * static_cast<int64_t>(call.panel_bytes) * num_tokens;
+  const int64_t chunk_rows = rows_of_task(call.x_row_bytes);
+  TaskGrid grid{num_tokens, num_panels, (num_tokens + chunk_rows - 1) / chunk_rows,
+                1,          num_panels, num_threads > 1 && work >= kForkBytes};
+  if (!grid.forks) return grid;
+  const int64_t wanted =
+      std::max<int64_t>(tasks_per_thread(num_tokens) * num_threads / grid.row_chunks, 1);
+  const int64_t unit = num_tokens == 1 ? 2 : 6;  // a multiple of every tile's width
+  grid.panels = (num_panels + wanted - 1) / wanted;
+  grid.panels = (grid.panels + unit - 1) / unit * unit;
+  grid.panel_chunks = (num_panels + grid.panels - 1) / grid.panels;
+  return grid;
+}
 
 LinearRun run_of(const LinearKernels& kernels, const PackedMatrix& weight) {
   const auto index = static_cast<size_t>(weight.format());

@@ -51,4 +51,26 @@ inline constexpr int64_t kForkBytes = 24 << 10;
 /// little.
 inline int64_t tasks_per_thread(int64_t num_tokens) { return num_tokens == 1 ? 4 : 8; }
 
+/// How a product is shared out: in tasks of some rows by some panels.
+struct TaskGrid {
+  int64_t num_tokens, num_panels;  // of the product
+  int64_t row_chunks, panel_chunks;
+  int64_t panels;  // of a chunk, but for the last
+  bool forks;      // worth more than one thread
+
+  int64_t num_tasks() const { return row_chunks * panel_chunks; }
+  /// For parallel_for.
+  int64_t grain() const { return forks ? 1 : num_tasks(); }
+  int64_t most_rows() const { return (num_tokens + row_chunks - 1) / row_chunks; }
+  LinearRange range(int64_t task, int thread_index) const {
+    const int64_t chunk = task / panel_chunks;
+    const int64_t panel = task % panel_chunks * panels;
+    const int64_t panel_end = panel + panels < num_panels ? panel + panels : num_panels;
+    return {num_tokens * chunk / row_chunks, num_tokens * (chunk + 1) / row_chunks, panel,
+            panel_end, thread_index};
+  }
+};
+/// At most tasks_per_thread(num_tokens) * num_threads chunks of panels.
+TaskGrid grid_of(const LinearCall& call, int64_t num_tokens, int num_threads);
+
 }  // namespace octavo::kernels
