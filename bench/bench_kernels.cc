@@ -1,7 +1,7 @@
 // Micro-benchmarks of the kernels on SmolLM2-135M's shapes, beside the machine's roofs measured in
 // the same run.
 //   bench_kernels [threads] [format ...]     formats: Q4_0 Q4_1 Q8_0 BF16 F16 F32, attention, head,
-//   pack, small, shapes; generic, avx2
+//   pack, small, shapes, prefill; generic, avx2
 //   bench_kernels [threads] roofs [MiB ...]  only the roofs, as JSON: reading at each working set
 #include <algorithm>
 #include <cstdio>
@@ -15,6 +15,7 @@
 #include "device/thread_plan.h"
 #include "kernels/attention/attention.h"
 #include "kernels/dispatch.h"
+#include "kernels/linear/gated_linear.h"
 #include "kernels/linear/linear.h"
 #include "kernels/linear/linear_largest.h"
 #include "kernels/rms_norm/rms_norm.h"
@@ -134,6 +135,56 @@ void bench_shapes(Bench& bench, WeightFormat format) {
                 std::string(name_of(format)).c_str(), static_cast<long>(shape.rows),
                 static_cast<long>(shape.cols), static_cast<long>(kTokens), seconds * 1e3, gop_s);
   }
+}
+
+/// The products of a prefill of 512 tokens as the model runs them, each in all layers: norms and
+/// quantising before, SiLU between, residuals after.
+void bench_prefill(Bench& bench, WeightFormat format) {
+  constexpr int64_t kTokens = kMaxTokens, kHidden = 576, kQkv = 960, kInner = 1536;
+  const auto packed = [&](int64_t rows, int64_t cols) {
+    const auto bytes = random_rows(format, rows, cols);
+    const WeightPart part{bytes.data(), format, rows};
+    return PackedMatrix::create(bench.context(), {&part, 1}, cols, format, Arithmetic::kNative)
+        .value();
+  };
+  std::vector<PackedMatrix> qkv, o, gate_up, down;
+  for (int layer = 0; layer < kLayers; ++layer) {
+    qkv.push_back(packed(kQkv, kHidden));
+    o.push_back(packed(kHidden, kHidden));
+    gate_up.push_back(packed(2 * kInner, kHidden));
+    down.push_back(packed(kHidden, kInner));
+  }
+  std::vector<float> x(kTokens * kHidden), out(kTokens * kQkv), weight(kHidden, 1.0f);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 7919 % 1000) / 500 - 1;
+  std::vector<std::byte> inner(kTokens * prepared_row_bytes(down.front()));
+  const RowNorm norm{weight.data(), 1e-5f};
+  const auto time = [&](const char* name, int64_t rows, int64_t cols, auto one_layer) {
+    const double seconds = median_seconds(bench.cpu_time(), 7, [&] {
+      for (size_t i = 0; i < kLayers; ++i) one_layer(i);
+    });
+    const double gop_s = 2.0 * kLayers * static_cast<double>(rows * cols * kTokens) / 1e9 / seconds;
+    std::printf("prefill %-5s %-8s %8.3f ms  %7.1f GOP/s (%3.0f %%)\n",
+                std::string(name_of(format)).c_str(), name, seconds * 1e3, gop_s,
+                100 * gop_s / bench.roofs.int8_gop_s);
+    return seconds;
+  };
+  double sum = time("qkv", kQkv, kHidden, [&](size_t i) {
+    linear(bench.context(), out.data(), kQkv, x.data(), kHidden, kTokens, qkv[i], nullptr,
+           Epilogue::kStore, &norm);
+  });
+  sum += time("o", kHidden, kHidden, [&](size_t i) {
+    linear(bench.context(), out.data(), kHidden, x.data(), kHidden, kTokens, o[i], nullptr,
+           Epilogue::kAdd);
+  });
+  sum += time("gate_up", 2 * kInner, kHidden, [&](size_t i) {
+    gated_linear(bench.context(), inner.data(), x.data(), kHidden, kTokens, {&gate_up[i]},
+                 {&gate_up[i], kInner}, down[i], &norm);
+  });
+  sum += time("down", kHidden, kInner, [&](size_t i) {
+    linear_prepared(bench.context(), out.data(), kHidden, inner.data(), kTokens, down[i], nullptr,
+                    Epilogue::kAdd);
+  });
+  std::printf("prefill %-5s all      %8.3f ms\n", std::string(name_of(format)).c_str(), sum * 1e3);
 }
 
 /// 30 layers of SmolLM2's cache (9 heads, 3 kv heads of 64), blocks in random order.
@@ -339,6 +390,10 @@ int run(int argc, char** argv) {
         WeightFormat::kI4G128, WeightFormat::kI8G128, WeightFormat::kF8G128, WeightFormat::kBF16,
         WeightFormat::kF16, WeightFormat::kF32}) {
     if (!wanted(name_of(format))) continue;
+    if (argc > 2 && wanted("prefill") && block_elements(format) <= 64) {
+      bench_prefill(bench, format);
+      continue;
+    }
     bench_linear(bench, format, Arithmetic::kNative);
     if (wanted("shapes")) bench_shapes(bench, format);
     if (wanted("f32") && format != WeightFormat::kF32) {
