@@ -204,6 +204,36 @@ TEST_P(Linear, NonFiniteInputsSpoilOnlyTheirOwnRow) {
   }
 }
 
+/// Blocks are quantised many at a time, in runs over rows or within one: each as if it were alone,
+/// empty, tiny, huge and spoilt ones too.
+TEST_P(Linear, ABlockIsQuantisedAsIfAlone) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  constexpr float kFactors[] = {0.0f, 1e-42f, 1e-36f, 1e30f, kInf, 1.0f, 1.0f, 1.0f};
+  for (const WeightFormat format :
+       {WeightFormat::kQ8_0, WeightFormat::kQ4_1, WeightFormat::kQ5_0, WeightFormat::kQ6_K}) {
+    for (const int64_t wanted_cols : {32, 64, 160, 1120}) {
+      Machine machine(2);
+      const int64_t rows = 17, cols = whole_blocks(format, wanted_cols), tokens = 37;
+      const Matrix matrix = make_matrix(machine, format, Arithmetic::kNative, rows, cols, 13);
+      Numbers numbers(5);
+      std::vector<float> x = numbers.values(static_cast<size_t>(tokens * cols));
+      for (size_t i = 0; i < x.size(); ++i) x[i] *= kFactors[(i / 32 * 5 + i / 1024) % 8];
+      std::vector<float> out(static_cast<size_t>(tokens * rows)), alone(rows);
+      linear(machine.context(), out.data(), rows, x.data(), cols, tokens, matrix.packed, nullptr,
+             Epilogue::kStore);
+      for (int64_t t = 0; t < tokens; ++t) {
+        linear(machine.context(), alone.data(), rows, x.data() + t * cols, cols, 1, matrix.packed,
+               nullptr, Epilogue::kStore);
+        for (int64_t i = 0; i < rows; ++i) {
+          ASSERT_TRUE(
+              same_bits(out[static_cast<size_t>(t * rows + i)], alone[static_cast<size_t>(i)]))
+              << name_of(format) << " cols " << cols << " token " << t;
+        }
+      }
+    }
+  }
+}
+
 /// Gathered inside or before: the same bits, whatever the batch.
 TEST_P(Linear, AColumnOrderGathersTheInput) {
   for (const WeightFormat format : {WeightFormat::kF32, WeightFormat::kBF16, WeightFormat::kQ4_0,

@@ -29,7 +29,7 @@ inline constexpr int kBlocksOfCall = 0;
 
 /// From how many rows on panels are unpacked before they are multiplied.
 enum class Unpacking {
-  kNever,        // bytes as they are
+  kToAlign,      // bytes as they are, but half of them at addresses that are odd for a register
   kManyRows,     // kUnpackRows: nibbles cost two instructions
   kBeyondATile,  // more rows than a tile has; where S::kTilesUnpack is false, always
 };
@@ -116,7 +116,7 @@ struct Q8_0 : WithoutHeader {
   static constexpr int kBlocks = 1;
   static constexpr size_t kBytes = 32 + 512;
   static constexpr BlockScales kScales = BlockScales::kOne;
-  static constexpr Unpacking kUnpacking = Unpacking::kNever;
+  static constexpr Unpacking kUnpacking = Unpacking::kToAlign;
   static constexpr bool kFullBytes = true;
   static constexpr int kZeroPoint = 128;
 
@@ -263,7 +263,7 @@ struct Affine {
   static constexpr size_t kHead = 64 + 32;
   static constexpr size_t kBlock = kEight ? 512 : 256;
   static constexpr BlockScales kScales = BlockScales::kMin;
-  static constexpr Unpacking kUnpacking = kEight ? Unpacking::kNever : Unpacking::kManyRows;
+  static constexpr Unpacking kUnpacking = kEight ? Unpacking::kToAlign : Unpacking::kManyRows;
   static constexpr bool kFullBytes = kEight;
   static constexpr int kZeroPoint = 0;
 

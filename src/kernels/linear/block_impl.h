@@ -36,9 +36,10 @@ struct BlockKind {
   static constexpr bool kFullBytes = kFull;
   using Record = typename RecordOf<kHalves>::Type;
 };
-template <class Q>
-using KindOf =
-    BlockKind<Q::kScales == BlockScales::kMin, Q::kScales == BlockScales::kHalves, Q::kFullBytes>;
+/// With one instruction for all bytes, full ones are no kind of their own.
+template <class S, class Q>
+using KindOf = BlockKind<Q::kScales == BlockScales::kMin, Q::kScales == BlockScales::kHalves,
+                         Q::kFullBytes && !S::kOneDot>;
 
 /// sum += one block. `weights(Constant<l>, n)` gives the bytes of columns 4l.. of panel n.
 template <class S, class Kind, int MR, int NR, class Weights>
@@ -140,7 +141,7 @@ template <class S, class Q, int MR, int NR>
 __attribute__((noinline)) void block_tile(const LinearCall& call, const std::byte* weight,
                                           int64_t row, int64_t panel, Prefetch prefetch) {
   using F = typename S::F;
-  using Record = typename KindOf<Q>::Record;
+  using Record = typename KindOf<S, Q>::Record;
   F sum[MR][NR];
 #pragma GCC unroll 8
   for (int m = 0; m < MR; ++m) {
@@ -161,17 +162,13 @@ __attribute__((noinline)) void block_tile(const LinearCall& call, const std::byt
           b[n] = S::zero();
           Q::template scales<S, g.value>(at + n * call.panel_bytes, header[n], a[n], b[n]);
         }
-        add_block<S, KindOf<Q>, MR, NR>(
+        add_block<S, KindOf<S, Q>, MR, NR>(
             sum, x, x_stride, a, b, [&](auto l, int n) __attribute__((always_inline)) {
               return Q::template weights<S, g.value, l.value>(at + n * call.panel_bytes, header[n]);
             });
         ++x;
       });
-#pragma GCC unroll 8
-  for (int m = 0; m < MR; ++m) {
-#pragma GCC unroll 8
-    for (int n = 0; n < NR; ++n) store_row<S>(call, row + m, panel + n, sum[m][n]);
-  }
+  store_tile<S, MR, NR>(call, row, panel, sum);
 }
 
 /// `count` blocks of one panel, a whole number of super-blocks.
@@ -193,6 +190,18 @@ void unpack_blocks(UnpackedBlock* out, const std::byte* p, const LinearCall& cal
       });
 }
 
+/// Fetches what a tile will be added to: after other panels' tiles it is no longer in L1.
+template <class S, int MR, int NR>
+__attribute__((always_inline)) inline void fetch_sums(const LinearCall& call, int64_t row,
+                                                      int64_t panel) {
+  const float* out =
+      call.out + (row - call.out_row) * call.out_stride + panel * kPanelRows - call.out_column;
+  for (int m = 0; m < MR; ++m, out += call.out_stride) {
+#pragma GCC unroll 8
+    for (int n = 0; n < NR; ++n) S::prefetch(out + n * kPanelRows);
+  }
+}
+
 /// One tile of unpacked panels, call.panel_bytes apart.
 template <class S, class Kind, int MR, int NR>
 __attribute__((noinline)) void unpacked_tile(const LinearCall& call, const std::byte* weight,
@@ -209,6 +218,7 @@ __attribute__((noinline)) void unpacked_tile(const LinearCall& call, const std::
       reinterpret_cast<const Record*>(call.x + static_cast<size_t>(row) * call.x_row_bytes);
   const size_t x_stride = call.x_row_bytes / sizeof(Record);
   const int64_t num_blocks = call.num_cols / kQuantBlock;
+  if (call.add) fetch_sums<S, MR, NR>(call, row, panel);
   for (int64_t i = 0; i < num_blocks; ++i, weight += sizeof(UnpackedBlock), ++x) {
     fetch_lines<S>(prefetch);
     const UnpackedBlock* block[NR];
@@ -224,23 +234,20 @@ __attribute__((noinline)) void unpacked_tile(const LinearCall& call, const std::
           return S::iload(block[n]->weights[l.value]);
         });
   }
-#pragma GCC unroll 8
-  for (int m = 0; m < MR; ++m) {
-#pragma GCC unroll 8
-    for (int n = 0; n < NR; ++n) store_row<S>(call, row + m, panel + n, sum[m][n]);
-  }
+  store_tile<S, MR, NR>(call, row, panel, sum);
 }
 
 /// With two sums of 16 columns each, fewer rows fit the registers.
 template <class S, class Kind>
-inline constexpr int kBlockRows = Kind::kHalves&& S::kInt8Rows > 4 ? 4 : S::kInt8Rows;
+inline constexpr int kBlockRows = Kind::kHalves&& S::kInt8Rows > 5 ? 5 : S::kInt8Rows;
 
 template <class S, class Q>
 struct BlockTiles {
-  static constexpr int kRows = kBlockRows<S, KindOf<Q>>;
+  static constexpr int kRows = kBlockRows<S, KindOf<S, Q>>;
   // What unpacks in many instructions needs the registers of a second panel.
   static constexpr int kPanels = Q::kUnpacking == Unpacking::kBeyondATile ? 1 : S::kInt8Panels;
   static constexpr int kGemvPanels = 1;
+  static constexpr int kLeastRows = 1;
   static constexpr int64_t kStepCols = kQuantBlock;
   template <int MR, int NR>
   static constexpr TileFn kTile = block_tile<S, Q, MR, NR>;
@@ -248,6 +255,8 @@ struct BlockTiles {
 template <class S, class Kind>
 struct UnpackedTiles {
   static constexpr int kRows = kBlockRows<S, Kind>, kPanels = S::kInt8Panels;
+  // Shared out evenly, more rows than a tile has leave at least half of one to each.
+  static constexpr int kLeastRows = S::kTilesUnpack ? (kRows + 1) / 2 : 1;
   static constexpr int kGemvPanels = 1;
   static constexpr int64_t kStepCols = kQuantBlock;
   template <int MR, int NR>
@@ -257,7 +266,7 @@ struct UnpackedTiles {
 /// All products with one group of panels after another, each unpacked into the thread's scratch.
 template <class S, class Q>
 void run_unpacking(const LinearCall& call, const LinearRange& range) {
-  using T = UnpackedTiles<S, KindOf<Q>>;
+  using T = UnpackedTiles<S, KindOf<S, Q>>;
   static_assert(T::kPanels <= kUnpackPanels);
   const int64_t num_rows = range.row_end - range.row_begin;
   const int64_t num_tiles = (num_rows + T::kRows - 1) / T::kRows;
@@ -279,7 +288,7 @@ void run_unpacking(const LinearCall& call, const LinearRange& range) {
       const int64_t end = num_rows * (tile + 1) / num_tiles;
       tile_of<T, T::kRows>(static_cast<int>(end - begin), width)(
           unpacked, scratch, range.row_begin + begin, panel,
-          share_of_prefetch<T>(call, panel + width, range.panel_end, T::kPanels, tile, num_tiles));
+          share_of_prefetch<T>(call, range, panel + width, T::kPanels, tile, num_tiles));
     }
     panel += width;
   }
@@ -287,76 +296,18 @@ void run_unpacking(const LinearCall& call, const LinearRange& range) {
 
 template <class S, class Q>
 void run_blocks(const LinearCall& call, const LinearRange& range) {
-  if constexpr (Q::kUnpacking == Unpacking::kNever) {
+  if constexpr (Q::kUnpacking == Unpacking::kToAlign && !S::kOneDot) {
     run_tiles<BlockTiles<S, Q>>(call, range);
   } else if constexpr (Q::kUnpacking == Unpacking::kBeyondATile && !S::kTilesUnpack) {
     run_unpacking<S, Q>(call, range);
   } else {
     constexpr int64_t kFrom =
-        Q::kUnpacking == Unpacking::kManyRows ? kUnpackRows : BlockTiles<S, Q>::kRows + 1;
+        Q::kUnpacking == Unpacking::kBeyondATile ? BlockTiles<S, Q>::kRows + 1 : kUnpackRows;
     if (range.row_end - range.row_begin < kFrom) {
       run_tiles<BlockTiles<S, Q>>(call, range);
     } else {
       run_unpacking<S, Q>(call, range);
     }
-  }
-}
-
-/// Quantises one row to int8 in blocks of 32, scale = max|x| / 127 (the rule of GGUF's Q8_0, with
-/// the scale kept in f32). A block that holds an infinity or a NaN gets the scale NaN: so do its
-/// sums.
-template <class S, class Q>
-void quantise_row(std::byte* out, const float* x, int64_t num_cols) {
-  using F = typename S::F;
-  using I = typename S::I;
-  auto* block = reinterpret_cast<ActivationBlock*>(out);
-  const I magnitude = S::iset1(0x7fffffff);
-  for (int64_t b = 0; b < num_cols / kQuantBlock; ++b, ++block, x += kQuantBlock) {
-    const F x0 = S::load(x);
-    const F x1 = S::load(x + 16);
-    // As integers the magnitudes order like the floats, with NaN above infinity.
-    const int32_t bits =
-        S::ireduce_max(S::imax(S::iand(S::as_i(x0), magnitude), S::iand(S::as_i(x1), magnitude)));
-    float largest;
-    __builtin_memcpy(&largest, &bits, 4);
-    float scale = largest / 127.0f;
-    float inverse = 127.0f / largest;
-    if (!(largest > 1e-35f)) {  // 127 / largest would overflow
-      inverse = 0.0f;
-      scale = 0.0f;
-    }
-    if (bits >= 0x7f800000) {
-      inverse = 0.0f;
-      scale = __builtin_nanf("");
-    }
-    const I q0 = S::round_i(S::mul(x0, S::set1(inverse)));
-    const I q1 = S::round_i(S::mul(x1, S::set1(inverse)));
-    S::store_low_bytes(block->q, q0);
-    S::store_low_bytes(block->q + 16, q1);
-    const int32_t sum = bits >= 0x7f800000 ? 0 : S::ireduce_add(S::iadd(q0, q1));
-    block->s = scale;
-    if constexpr (Q::kScales == BlockScales::kMin) {
-      block->s_sum = scale * static_cast<float>(sum);
-    } else {
-      block->c = -Q::kZeroPoint * sum;
-    }
-  }
-}
-
-/// quantise_row for the records with two starting values.
-template <class S>
-void quantise_row_halves(std::byte* out, const float* x, int64_t num_cols) {
-  auto* block = reinterpret_cast<HalvesActivationBlock*>(out);
-  for (int64_t b = 0; b < num_cols / kQuantBlock; ++b, ++block, x += kQuantBlock) {
-    ActivationBlock whole;
-    quantise_row<S, Q8_0>(reinterpret_cast<std::byte*>(&whole), x, kQuantBlock);
-    for (int half = 0; half < 2; ++half) {
-      int32_t sum = 0;
-      for (int i = 0; i < 16; ++i) sum += whole.q[16 * half + i];
-      block->c[half] = -Q6_K::kZeroPoint * sum;
-    }
-    __builtin_memcpy(block->q, whole.q, sizeof whole.q);
-    block->s = whole.s;
   }
 }
 

@@ -69,13 +69,11 @@ struct Target {
     silu_and_mul(gate, gate, up, num_rows * num_cols);
     const size_t row_bytes = prepared_row_bytes(next);
     const size_t offset = prepared_bytes(next, column);
+    std::byte* const to = out + static_cast<size_t>(row) * row_bytes + offset;
+    if (prepare != nullptr) return prepare({to, row_bytes, gate, num_cols, num_rows, num_cols});
     for (int64_t r = 0; r < num_rows; ++r) {
-      std::byte* const to = out + static_cast<size_t>(row + r) * row_bytes + offset;
-      if (prepare != nullptr) {
-        prepare(to, gate + r * num_cols, num_cols);
-      } else {
-        std::copy_n(gate + r * num_cols, num_cols, reinterpret_cast<float*>(to));
-      }
+      std::copy_n(gate + r * num_cols, num_cols,
+                  reinterpret_cast<float*>(to + static_cast<size_t>(r) * row_bytes));
     }
   }
 };
@@ -90,6 +88,15 @@ void run_task(const Half& gate, const Half& up, const Target& target, LinearRang
     range.panel_begin = column / kPanelRows;
     range.panel_end = (column + num_cols + kPanelRows - 1) / kPanelRows;
     for (const auto& [half, piece] : {std::pair(&gate, gate_piece), std::pair(&up, up_piece)}) {
+      // After these panels of gate come the same ones of up, then the next ones of gate.
+      const bool is_gate = half == &gate;
+      const int64_t next_column = is_gate ? column : column + step;
+      range.next_panels = next_column < column_end ? range.panel_end - range.panel_begin : 0;
+      if (range.next_panels > 0) {
+        const LinearCall& next = is_gate ? up.call : gate.call;
+        range.next_weight =
+            next.weight + static_cast<size_t>(next_column / kPanelRows) * next.panel_bytes;
+      }
       LinearCall call = half->call;
       call.out = piece;
       call.out_stride = num_cols;

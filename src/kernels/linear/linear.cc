@@ -139,11 +139,15 @@ namespace {
 /// Rows from which a variant may unpack panels of this format (block_formats.h); 0: never.
 int64_t unpacks_from(WeightFormat format) {
   switch (format) {
+    case WeightFormat::kQ8_0:
     case WeightFormat::kQ4_0:
     case WeightFormat::kQ4_1:
     case WeightFormat::kI4G32:
     case WeightFormat::kI4G64:
     case WeightFormat::kI4G128:
+    case WeightFormat::kI8G32:
+    case WeightFormat::kI8G64:
+    case WeightFormat::kI8G128:
       return kUnpackRows;
     case WeightFormat::kQ5_0:
     case WeightFormat::kQ5_1:
@@ -172,19 +176,19 @@ int64_t rows_of_task(size_t x_row_bytes) {
 namespace {
 
 /// Columns that are gathered and normed at a time before they are prepared: they stay in L1.
-constexpr int64_t kPieceCols = 512;
+constexpr int64_t kPieceCols = 1024;
 static_assert(kPieceCols % kSuperBlock == 0);
 
 void gather(float* out, const float* x, const int32_t* order, int64_t count) {
   for (int64_t i = 0; i < count; ++i) out[i] = x[order[i]];
 }
 
-/// A row piece by piece: columns in the weight's order, then the norm, then `prepare`.
+/// A row piece by piece: columns in the weight's order, then the norm, then `prepare` (nullptr:
+/// f32).
 void prepare_row(std::byte* out, const float* x, const RowNorm* norm, LinearPrepare prepare,
                  const PackedMatrix& weight) {
   const int64_t num_cols = weight.num_cols();
   const int32_t* const order = weight.col_order().empty() ? nullptr : weight.col_order().data();
-  if (norm == nullptr && order == nullptr) return prepare(out, x, num_cols);
   const RmsNormKernels& kernels = current_rms_norm_kernels();
   const float factor = norm == nullptr ? 1.0f : kernels.factor(x, num_cols, norm->eps);
   alignas(64) float piece[kPieceCols], gathered_norm[kPieceCols];
@@ -204,7 +208,7 @@ void prepare_row(std::byte* out, const float* x, const RowNorm* norm, LinearPrep
       }
       kernels.scale(to, from, factors, count, factor);
     }
-    if (prepare != nullptr) prepare(out + prepared_bytes(weight, i), to, count);
+    if (prepare != nullptr) prepare({out + prepared_bytes(weight, i), 0, to, 0, 1, count});
   }
 }
 
@@ -222,13 +226,18 @@ void set_rows(const KernelContext& ctx, LinearCall& call, const InputRows& x,
   const size_t row_bytes = prepared_row_bytes(weight);
   std::byte* const out = ctx.workspace.take(rows_bytes(weight, x.count));
   const int64_t grain = std::max<int64_t>(kForkElements / 2 / std::max<int64_t>(num_cols, 1), 1);
-  ctx.pool.parallel_for(x.count, x.count * num_cols < kForkElements ? x.count : grain,
-                        [&](int64_t begin, int64_t end, int) {
-                          for (int64_t row = begin; row < end; ++row) {
-                            prepare_row(out + static_cast<size_t>(row) * row_bytes,
-                                        x.data + row * x.stride, x.norm, prepare, weight);
-                          }
-                        });
+  ctx.pool.parallel_for(
+      x.count, x.count * num_cols < kForkElements ? x.count : grain,
+      [&](int64_t begin, int64_t end, int) {
+        if (x.norm == nullptr && weight.col_order().empty()) {
+          return prepare({out + static_cast<size_t>(begin) * row_bytes, row_bytes,
+                          x.data + begin * x.stride, x.stride, end - begin, num_cols});
+        }
+        for (int64_t row = begin; row < end; ++row) {
+          prepare_row(out + static_cast<size_t>(row) * row_bytes, x.data + row * x.stride, x.norm,
+                      prepare, weight);
+        }
+      });
   call.x = out;
   call.x_row_bytes = row_bytes;
 }

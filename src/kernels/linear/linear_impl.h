@@ -9,23 +9,66 @@
 namespace octavo::kernels {
 namespace {
 
-/// Stores a tile's row of one panel: bias first, then what `out` held.
-template <class S>
-__attribute__((always_inline)) inline void store_row(const LinearCall& call, int64_t row,
-                                                     int64_t panel, typename S::F sum) {
+/// Stores sums [num_rows][NR panels] from memory, without the columns beyond the matrix's last.
+template <class S, int NR>
+__attribute__((noinline)) void store_sums(const LinearCall& call, int64_t row, int64_t panel,
+                                          const float* sums, int64_t num_rows) {
   const int64_t column = panel * kPanelRows;
-  float* const out = call.out + (row - call.out_row) * call.out_stride + column - call.out_column;
   const int64_t left = call.num_rows - column;
-  if (left >= kPanelRows) {
-    if (call.bias != nullptr) sum = S::add(sum, S::load(call.bias + column));
-    if (call.add) sum = S::add(S::load(out), sum);
-    S::store(out, sum);
-    return;
+  const int64_t columns = left < NR * kPanelRows ? left : NR * kPanelRows;
+  for (int64_t m = 0; m < num_rows; ++m) {
+    float* const out =
+        call.out + (row + m - call.out_row) * call.out_stride + column - call.out_column;
+    for (int64_t i = 0; i < columns; i += kPanelRows) {
+      const int n = static_cast<int>(columns - i < kPanelRows ? columns - i : kPanelRows);
+      typename S::F sum = S::load(sums + m * NR * kPanelRows + i);
+      if (call.bias != nullptr) sum = S::add(sum, S::load_n(call.bias + column + i, n));
+      if (call.add) sum = S::add(S::load_n(out + i, n), sum);
+      S::store_n(out + i, sum, n);
+    }
   }
-  const int n = static_cast<int>(left);
-  if (call.bias != nullptr) sum = S::add(sum, S::load_n(call.bias + column, n));
-  if (call.add) sum = S::add(S::load_n(out, n), sum);
-  S::store_n(out, sum, n);
+}
+
+/// Stores a tile: bias first, then what `out` held.
+template <class S, int MR, int NR>
+__attribute__((always_inline)) inline void store_tile(const LinearCall& call, int64_t row,
+                                                      int64_t panel, typename S::F (&sum)[MR][NR]) {
+  const int64_t column = panel * kPanelRows;
+  if (call.num_rows - column < NR * kPanelRows) {
+    alignas(64) float sums[MR * NR * kPanelRows];
+#pragma GCC unroll 8
+    for (int m = 0; m < MR; ++m) {
+#pragma GCC unroll 8
+      for (int n = 0; n < NR; ++n) S::store(sums + (m * NR + n) * kPanelRows, sum[m][n]);
+    }
+    return store_sums<S, NR>(call, row, panel, sums, MR);
+  }
+  // Read before the stores: for all that the compiler knows, they change the call.
+  const int64_t stride = call.out_stride;
+  float* const out = call.out + (row - call.out_row) * stride + column - call.out_column;
+  const bool add = call.add;
+  if (call.bias != nullptr) {
+#pragma GCC unroll 8
+    for (int n = 0; n < NR; ++n) {
+      const typename S::F bias = S::load(call.bias + column + n * kPanelRows);
+#pragma GCC unroll 8
+      for (int m = 0; m < MR; ++m) sum[m][n] = S::add(sum[m][n], bias);
+    }
+  }
+  if (add) {
+#pragma GCC unroll 8
+    for (int m = 0; m < MR; ++m) {
+#pragma GCC unroll 8
+      for (int n = 0; n < NR; ++n) {
+        sum[m][n] = S::add(S::load(out + m * stride + n * kPanelRows), sum[m][n]);
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int m = 0; m < MR; ++m) {
+#pragma GCC unroll 8
+    for (int n = 0; n < NR; ++n) S::store(out + m * stride + n * kPanelRows, sum[m][n]);
+  }
 }
 
 // ---- what tiles share ----
@@ -93,11 +136,7 @@ void bf16_tile(const LinearCall& call, const std::byte* weight, int64_t row, int
       }
     }
   }
-#pragma GCC unroll 8
-  for (int m = 0; m < MR; ++m) {
-#pragma GCC unroll 8
-    for (int n = 0; n < NR; ++n) store_row<S>(call, row + m, panel + n, sum[m][n]);
-  }
+  store_tile<S, MR, NR>(call, row, panel, sum);
 }
 
 /// Rounds one row to bf16, padded to an even count with a zero: pairs for the dot instruction, f32
@@ -128,6 +167,15 @@ void round_row_f16(std::byte* out, const float* x, int64_t num_cols) {
   if (i < num_cols) {
     const int left = static_cast<int>(num_cols - i);
     S::store_n(to + i, S::round_f16(S::load_n(x + i, left)), left);
+  }
+}
+
+/// All rows, one after another.
+template <void (*kPrepareRow)(std::byte* out, const float* x, int64_t num_cols)>
+void prepare_each(const RowsToPrepare& rows) {
+  for (int64_t row = 0; row < rows.num_rows; ++row) {
+    kPrepareRow(rows.out + static_cast<size_t>(row) * rows.out_row_bytes,
+                rows.x + row * rows.x_stride, rows.num_cols);
   }
 }
 
@@ -199,11 +247,7 @@ void f32_tile(const LinearCall& call, const std::byte* weight, int64_t row, int6
           });
     }
   }
-#pragma GCC unroll 8
-  for (int m = 0; m < MR; ++m) {
-#pragma GCC unroll 8
-    for (int n = 0; n < NR; ++n) store_row<S>(call, row + m, panel + n, sum[m][n]);
-  }
+  store_tile<S, MR, NR>(call, row, panel, sum);
 }
 
 // ---- which tiles cover a range ----
@@ -216,6 +260,7 @@ template <class S>
 struct Bf16Tiles {
   static constexpr int kRows = S::kBf16Rows, kPanels = S::kBf16Panels;
   static constexpr int kGemvPanels = S::kBf16GemvPanels;
+  static constexpr int kLeastRows = 1;
   static constexpr int64_t kStepCols = kBf16StepCols;
   template <int MR, int NR>
   static constexpr TileFn kTile = bf16_tile<S, MR, NR>;
@@ -224,6 +269,7 @@ template <class S, class W>
 struct F32Tiles {
   static constexpr int kRows = S::kF32Rows, kPanels = S::kF32Panels;
   static constexpr int kGemvPanels = S::kF32GemvPanels;
+  static constexpr int kLeastRows = 1;
   static constexpr int64_t kStepCols = 0;  // compute-bound: fetches nothing
   template <int MR, int NR>
   static constexpr TileFn kTile = f32_tile<S, W, MR, NR>;
@@ -243,24 +289,30 @@ template <class T, int MR>
 TileFn tile_of(int height, int width) {
   constexpr int kWidth = MR == 1 && T::kGemvPanels > T::kPanels ? T::kGemvPanels : T::kPanels;
   if (height == MR) return tile_of_width<T, MR, kWidth>(width);
-  if constexpr (MR > 1) return tile_of<T, MR - 1>(height, width);
+  if constexpr (MR > T::kLeastRows) return tile_of<T, MR - 1>(height, width);
   return nullptr;
 }
 
 /// The share of tile `tile` of `num_tiles` in fetching the panels from `panel` on.
 template <class T>
-Prefetch share_of_prefetch(const LinearCall& call, int64_t panel, int64_t panel_end, int64_t width,
-                           int64_t tile, int64_t num_tiles) {
+Prefetch share_of_prefetch(const LinearCall& call, const LinearRange& range, int64_t panel,
+                           int64_t width, int64_t tile, int64_t num_tiles) {
   // Measured on Sapphire Rapids, one thread, SmolLM2's Q4_1 matrices, with against without: 1 row
   // 11.1 to 8.9 GB/s, 8 rows 9.5 to 6.5, 64 rows 350 to 305 GOP/s.
-  constexpr int64_t kMaxTiles = 32;
-  if (T::kStepCols == 0 || panel >= panel_end || num_tiles > kMaxTiles) return {};
-  const int64_t panels = panel_end - panel < width ? panel_end - panel : width;
+  const std::byte* begin = call.weight + static_cast<size_t>(panel) * call.panel_bytes;
+  int64_t left = range.panel_end - panel;
+  if (left <= 0) {
+    begin = range.next_weight;
+    left = range.next_panels;
+  }
+  if (T::kStepCols == 0 || left <= 0) return {};
+  const int64_t panels = left < width ? left : width;
   const int64_t steps = call.num_cols / (T::kStepCols > 0 ? T::kStepCols : 1) + 1;
   const int64_t lines = panels * static_cast<int64_t>(call.panel_bytes) / 64;
   const int64_t per_step = (lines + num_tiles * steps - 1) / (num_tiles * steps);
-  const std::byte* const begin = call.weight + static_cast<size_t>(panel) * call.panel_bytes;
-  return {begin + tile * steps * per_step * 64, static_cast<int>(per_step)};
+  const int64_t first = tile * steps * per_step;
+  if (first >= lines) return {};  // many tiles: the first ones have fetched all
+  return {begin + first * 64, static_cast<int>(per_step)};
 }
 
 /// Panels outside, rows inside: a panel group stays in L2 while the rows stream past it. Rows are
@@ -279,7 +331,7 @@ void run_tiles(const LinearCall& call, const LinearRange& range) {
       tile_of<T, T::kRows>(static_cast<int>(end - begin), width)(
           call, call.weight + static_cast<size_t>(panel) * call.panel_bytes,
           range.row_begin + begin, panel,
-          share_of_prefetch<T>(call, panel + width, range.panel_end, max_width, tile, num_tiles));
+          share_of_prefetch<T>(call, range, panel + width, max_width, tile, num_tiles));
     }
     panel += width;
   }
@@ -294,8 +346,8 @@ constexpr LinearKernels linear_kernels() {
     kernels.native[1] = kernels.f32[1] = run_tiles<F32Tiles<S, WeightF16>>;
     kernels.native[2] = run_tiles<Bf16Tiles<S>>;
     kernels.f32[2] = run_tiles<F32Tiles<S, WeightBF16>>;
-    kernels.prepare[1] = round_row_f16<S>;
-    kernels.prepare[2] = round_row_bf16<S>;
+    kernels.prepare[1] = prepare_each<round_row_f16<S>>;
+    kernels.prepare[2] = prepare_each<round_row_bf16<S>>;
     kernels.bf16_bytes = S::kBf16Dot ? 2 : 4;
   }
   return kernels;

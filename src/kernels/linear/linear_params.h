@@ -46,11 +46,22 @@ struct LinearRange {
   int64_t row_begin, row_end;      // of x
   int64_t panel_begin, panel_end;  // of the weight
   int thread_index;                // whose scratch
+  // What the same thread reads after the last panel: so many panels of this size, or nullptr.
+  const std::byte* next_weight = nullptr;
+  int64_t next_panels = 0;
 };
 
 using LinearRun = void (*)(const LinearCall& call, const LinearRange& range);
-/// Prepares one row of x of `num_cols` elements.
-using LinearPrepare = void (*)(std::byte* out, const float* x, int64_t num_cols);
+/// Rows of x that a product wants in another form.
+struct RowsToPrepare {
+  std::byte* out;
+  size_t out_row_bytes;
+  const float* x;
+  int64_t x_stride;
+  int64_t num_rows;
+  int64_t num_cols;  // with a block format, of whole blocks
+};
+using LinearPrepare = void (*)(const RowsToPrepare& rows);
 
 /// One row and block of quantised activations.
 struct ActivationBlock {
@@ -75,7 +86,7 @@ static_assert(sizeof(HalvesActivationBlock) == 44);
 inline constexpr int kPanelRows = 16;
 inline constexpr int kQuantBlock = 32;
 inline constexpr int kSuperBlock = 256;
-/// Rows from which formats of nibbles alone unpack a panel before they multiply: unpacking costs
+/// Rows from which formats of nibbles or bytes alone unpack a panel before they multiply: it costs
 /// about as much as the unpacking that two tiles save.
 inline constexpr int64_t kUnpackRows = 32;
 /// A block of 32 columns by 16 rows, unpacked.

@@ -2,10 +2,27 @@
 
 #include "kernels/linear/block_impl.h"
 #include "kernels/linear/linear_impl.h"
+#include "kernels/linear/quantise_impl.h"
 #include "kernels/linear/widened_impl.h"
 
 namespace octavo::kernels {
 namespace {
+
+constexpr QuantSum quant_sum_of(BlockScales scales) {
+  switch (scales) {
+    case BlockScales::kOne:
+      return QuantSum::kStart;
+    case BlockScales::kMin:
+      return QuantSum::kScaled;
+    case BlockScales::kHalves:
+      return QuantSum::kHalves;
+  }
+}
+constexpr int zero_bits_of(int zero_point) {
+  int bits = 0;
+  while (1 << bits < zero_point) ++bits;
+  return bits;
+}
 
 /// A format of block_formats.h.
 template <class S, class Q>
@@ -13,11 +30,8 @@ constexpr void add_block_format(LinearKernels& kernels, int index) {
   kernels.native[index] = run_blocks<S, Q>;
   if constexpr (!S::kBytesOnly) {
     kernels.f32[index] = run_widening<S, WidenBlocks<Q>>;
-    if constexpr (Q::kScales == BlockScales::kHalves) {
-      kernels.prepare[index] = quantise_row_halves<S>;
-    } else {
-      kernels.prepare[index] = quantise_row<S, Q>;
-    }
+    kernels.prepare[index] =
+        quantise_rows<S, quant_sum_of(Q::kScales), zero_bits_of(Q::kZeroPoint)>;
   }
 }
 

@@ -162,11 +162,7 @@ void run_widened(const LinearCall& call, WidenFn widen, int64_t row, int64_t num
                                           x_stride, count);
     }
   }
-  for (int64_t m = 0; m < num_rows; ++m) {
-    for (int n = 0; n < NR; ++n) {
-      store_row<S>(call, row + m, panel + n, S::load(chunk.sums[m][n]));
-    }
-  }
+  store_sums<S, NR>(call, row, panel, chunk.sums[0][0], num_rows);
 }
 
 template <class S, class W>

@@ -26,6 +26,8 @@ struct SimdAvx2 {
   static constexpr int kF32Rows = 4, kF32Panels = 1, kF32GemvPanels = 2;
   static constexpr int kAttentionRows = 4, kAttentionPages = 1, kAttentionDims = 1;
   static constexpr bool kBf16Dot = false;  // is there an instruction for pairs of bf16?
+  /// Do full bytes and nibbles have one dot, and are there registers of 64 bytes?
+  static constexpr bool kOneDot = false;
   /// Does this class differ from a lower one in products of bytes only?
   static constexpr bool kTilesUnpack = true;
   static constexpr bool kBytesOnly = false;
@@ -187,19 +189,32 @@ struct SimdAvx2 {
     const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
   }
-  OCTAVO_SIMD int32_t ireduce_max(I x) {
-    const __m256i eight = _mm256_max_epi32(x.a, x.b);
-    const __m128i four =
-        _mm_max_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
-    const __m128i two = _mm_max_epi32(four, _mm_shuffle_epi32(four, 0x4e));
-    return _mm_cvtsi128_si32(_mm_max_epi32(two, _mm_shuffle_epi32(two, 0xb1)));
+  /// op of each of four vectors' lanes, side by side: halves of neighbours, then quarters.
+  template <class Op>
+  OCTAVO_SIMD void store_reduced4(void* p, I x, I y, I z, I w, Op op) {
+    const __m256i a = op(x.a, x.b), b = op(y.a, y.b), c = op(z.a, z.b), d = op(w.a, w.b);
+    const __m256i ab = op(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
+    const __m256i cd = op(_mm256_unpacklo_epi32(c, d), _mm256_unpackhi_epi32(c, d));
+    const __m256i all = op(_mm256_unpacklo_epi64(ab, cd), _mm256_unpackhi_epi64(ab, cd));
+    const __m256i both = op(all, _mm256_permute2x128_si256(all, all, 1));
+    _mm_storeu_si128(static_cast<__m128i*>(p), _mm256_castsi256_si128(both));
   }
-  OCTAVO_SIMD int32_t ireduce_add(I x) {
-    const __m256i eight = _mm256_add_epi32(x.a, x.b);
-    const __m128i four =
-        _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
-    const __m128i two = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
-    return _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32(two, 0xb1)));
+  OCTAVO_SIMD void store_max4(void* p, I x, I y, I z, I w) {
+    store_reduced4(p, x, y, z, w, [](__m256i l, __m256i r) { return _mm256_max_epi32(l, r); });
+  }
+  OCTAVO_SIMD void store_add4(void* p, I x, I y, I z, I w) {
+    store_reduced4(p, x, y, z, w, [](__m256i l, __m256i r) { return _mm256_add_epi32(l, r); });
+  }
+  OCTAVO_SIMD void store_bytes_of(void* p, I x, I y) {
+    // Packing works in halves of a register: of every half vector four bytes in each.
+    const __m256i mixed =
+        _mm256_packs_epi16(_mm256_packs_epi32(x.a, x.b), _mm256_packs_epi32(y.a, y.b));
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    _mm256_storeu_si256(static_cast<__m256i*>(p), _mm256_permutevar8x32_epi32(mixed, order));
+  }
+  OCTAVO_SIMD void store_bytes2(void* p, void* r, I x, I y, I z, I w) {
+    store_bytes_of(p, x, y);
+    store_bytes_of(r, z, w);
   }
   OCTAVO_SIMD void store_low_bytes(void* p, I x) {
     const I low = iand(x, iset1(255));

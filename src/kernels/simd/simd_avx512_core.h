@@ -22,14 +22,17 @@ struct SimdAvx512Core {
   using F = __m512;
   using I = __m512i;
 #define OCTAVO_SIMD static inline __attribute__((always_inline))
-  // 5x2: ten integer sums, ten float sums, four weight registers, a mask: 25 of 32.
-  static constexpr int kInt8Rows = 5, kInt8Panels = 2, kInt8GemvPanels = 1;
+  // 6x2: twelve integer sums, as many as two pipes with a latency of five need and some to spare at
+  // the ends of blocks; twelve float sums, two weights, two scales, a broadcast: 29 of 32.
+  static constexpr int kInt8Rows = 6, kInt8Panels = 2, kInt8GemvPanels = 1;
   // 8x3: 24 sums, three weight registers. One row needs several chains to hide the dot's latency.
   static constexpr int kBf16Rows = 8, kBf16Panels = 3, kBf16GemvPanels = 4;
   static constexpr int kF32Rows = 6, kF32Panels = 2, kF32GemvPanels = 4;
   static constexpr int kAttentionRows = 6, kAttentionPages = 4, kAttentionDims = 4;
   // Sapphire Rapids takes two cycles for a vdpbf16ps and one for two FMAs: 87 against 175 GFLOP/s.
   static constexpr bool kBf16Dot = false;
+  /// Do full bytes and nibbles have one dot, and are there registers of 64 bytes?
+  static constexpr bool kOneDot = false;
   /// Does this class differ from a lower one in products of bytes only?
   static constexpr bool kTilesUnpack = true;
   static constexpr bool kBytesOnly = false;
@@ -139,8 +142,30 @@ struct SimdAvx512Core {
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
   }
   OCTAVO_SIMD float reduce_max(F a) { return _mm512_reduce_max_ps(a); }
-  OCTAVO_SIMD int32_t ireduce_max(I a) { return _mm512_reduce_max_epi32(a); }
-  OCTAVO_SIMD int32_t ireduce_add(I a) { return _mm512_reduce_add_epi32(a); }
+  /// op of each of four vectors' lanes, side by side: halves of neighbours, then quarters.
+  template <class Op>
+  OCTAVO_SIMD void store_reduced4(void* p, I a, I b, I c, I d, Op op) {
+    const I ab = op(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+    const I cd = op(_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+    const I all = op(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
+    const I half = op(all, _mm512_shuffle_i64x2(all, all, 0x4e));
+    const I quarter = op(half, _mm512_shuffle_i64x2(half, half, 0xb1));
+    _mm_storeu_si128(static_cast<__m128i*>(p), _mm512_castsi512_si128(quarter));
+  }
+  OCTAVO_SIMD void store_max4(void* p, I a, I b, I c, I d) {
+    store_reduced4(p, a, b, c, d, [](I x, I y) { return imax(x, y); });
+  }
+  OCTAVO_SIMD void store_add4(void* p, I a, I b, I c, I d) {
+    store_reduced4(p, a, b, c, d, [](I x, I y) { return iadd(x, y); });
+  }
+  OCTAVO_SIMD void store_bytes2(void* p, void* r, I a, I b, I c, I d) {
+    // Packing works in quarters of a register: of every vector four bytes in each.
+    const I mixed = _mm512_packs_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d));
+    const I order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const I bytes = _mm512_permutexvar_epi32(order, mixed);
+    _mm256_storeu_si256(static_cast<__m256i*>(p), _mm512_castsi512_si256(bytes));
+    _mm256_storeu_si256(static_cast<__m256i*>(r), _mm512_extracti64x4_epi64(bytes, 1));
+  }
   OCTAVO_SIMD void store_low_bytes(void* p, I a) {
     _mm_storeu_si128(static_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a));
   }

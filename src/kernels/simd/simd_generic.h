@@ -30,6 +30,8 @@ struct SimdGeneric {
   static constexpr bool kBf16Dot = false;  // is there an instruction for pairs of bf16?
   /// Are there registers for tiles that unpack blocks as they go?
   static constexpr bool kTilesUnpack = false;
+  /// Do full bytes and nibbles have one dot, and are there registers of 64 bytes?
+  static constexpr bool kOneDot = false;
   /// Does this class differ from a lower one in products of bytes only?
   static constexpr bool kBytesOnly = false;
 
@@ -215,15 +217,34 @@ struct SimdGeneric {
     for (int i = 1; i < 16; ++i) x = a[i] > x ? a[i] : x;
     return x;
   }
-  OCTAVO_SIMD int32_t ireduce_max(I a) {
-    int32_t x = a[0];
-    for (int i = 1; i < 16; ++i) x = a[i] > x ? a[i] : x;
-    return x;
+  /// Four ints: the largest lane, or the sum of the lanes, of each vector.
+  OCTAVO_SIMD void store_max4(void* p, I a, I b, I c, I d) {
+    int32_t most[4] = {a[0], b[0], c[0], d[0]};
+    for (int i = 1; i < 16; ++i) {
+      const int32_t lanes[4] = {a[i], b[i], c[i], d[i]};
+      for (int j = 0; j < 4; ++j) most[j] = lanes[j] > most[j] ? lanes[j] : most[j];
+    }
+    __builtin_memcpy(p, most, sizeof most);
   }
-  OCTAVO_SIMD int32_t ireduce_add(I a) {
-    int32_t x = a[0];
-    for (int i = 1; i < 16; ++i) x += a[i];
-    return x;
+  OCTAVO_SIMD void store_add4(void* p, I a, I b, I c, I d) {
+    uint32_t sum[4] = {};
+    for (int i = 0; i < 16; ++i) {
+      const int32_t lanes[4] = {a[i], b[i], c[i], d[i]};
+      for (int j = 0; j < 4; ++j) sum[j] += static_cast<uint32_t>(lanes[j]);
+    }
+    __builtin_memcpy(p, sum, sizeof sum);
+  }
+  /// The lanes of a and b as 32 signed bytes to p, those of c and d to r. Lanes that do not fit:
+  /// undefined.
+  OCTAVO_SIMD void store_bytes2(void* p, void* r, I a, I b, I c, I d) {
+    auto* const first = static_cast<int8_t*>(p);
+    auto* const second = static_cast<int8_t*>(r);
+    for (int i = 0; i < 16; ++i) {
+      first[i] = static_cast<int8_t>(a[i]);
+      first[16 + i] = static_cast<int8_t>(b[i]);
+      second[i] = static_cast<int8_t>(c[i]);
+      second[16 + i] = static_cast<int8_t>(d[i]);
+    }
   }
   /// The low byte of each lane, 16 bytes.
   OCTAVO_SIMD void store_low_bytes(void* p, I a) {
