@@ -39,6 +39,7 @@ TILES = [
     ("attention_avx512_core", "score_tile<SimdAvx512Core, KvBF16, 4, 2>", "vfmadd"),
     ("attention_avx512_bf16", "value_tile<SimdAvx512Bf16, KvBF16, 3, 4>", "vdpbf16ps"),
     ("attention_avx512_core", "value_tile<SimdAvx512Core, KvBF16, 6, 4>", "vfmadd"),
+    ("attention_avx512_core", "panel_tile<SimdAvx512Core, true, 6, 4>", "vfmadd"),
 ]
 INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\s+(\S+)\s*([^#<]*)")
 NAMES_LEFT_OUT = ("octavo::kernels::", "(anonymous namespace)::")

@@ -59,10 +59,12 @@ struct AttentionScratch {
   float* scores = nullptr;       // [rows][256]
   std::byte* weights = nullptr;  // [rows][256] bf16: the exponentials (bf16 and fp8 caches)
   std::byte* pages = nullptr;    // [16] pages of one head in bf16 (fp8 caches only)
+  float* panel = nullptr;        // [kAttentionPanelFloats] K or V of a few pages, widened
 };
 
 inline constexpr int kAttentionChunkPages = 16;
 inline constexpr int kAttentionChunkKeys = 256;
+inline constexpr int kAttentionPanelFloats = 64 * 64;  // 64 dims of 4 pages: 16 KiB
 
 constexpr int64_t attention_row_floats(int64_t head_dim) { return (head_dim + 15) / 16 * 16; }
 

@@ -32,6 +32,40 @@ __attribute__((always_inline)) inline typename S::F exp2_of(typename S::F x) {
   return S::mul(p, S::as_f(S::template sll<23>(S::iadd(n, S::iset1(127)))));
 }
 
+/// x = 2^x for x <= 0 (or NaN), the exponents of a softmax: the bits of exp2_of in fewer
+/// instructions, but 0 below -126, so that a result is zero or a normal number. N vectors step by
+/// step: their chains hide each other's latency, for which one after the other is too far apart.
+template <class S, int Degree, int N>
+__attribute__((always_inline)) inline void exp2_below_one(typename S::F (&x)[N]) {
+  static_assert(Degree == 5 || Degree == 7);
+  using F = typename S::F;
+  constexpr float kHalves[] = {1.5252733804059841e-5f / 2, 1.5403530393381610e-4f / 2,
+                               1.3333558146428443e-3f / 2, 9.6181291076284772e-3f / 2,
+                               5.5504108664821580e-2f / 2, 2.4022650695910072e-1f / 2,
+                               6.9314718055994531e-1f / 2, 0.5f};
+  // Adding 1.5 * 2^23 rounds to an integer n and leaves it in the low bits; with 128 more those are
+  // the biased exponent of 2^(n + 1), and the coefficients are halved for it.
+  const F magic = S::set1(12582912.0f + 128.0f);
+  F shifted[N], f[N], p[N];
+#pragma GCC unroll 8
+  for (int i = 0; i < N; ++i) shifted[i] = S::add(x[i], magic);
+#pragma GCC unroll 8
+  for (int i = 0; i < N; ++i) f[i] = S::sub(x[i], S::sub(shifted[i], magic));
+#pragma GCC unroll 8
+  for (int i = 0; i < N; ++i) p[i] = S::set1(kHalves[7 - Degree]);
+#pragma GCC unroll 8
+  for (int c = 8 - Degree; c < 8; ++c) {
+#pragma GCC unroll 8
+    for (int i = 0; i < N; ++i) p[i] = S::fma(p[i], f[i], S::set1(kHalves[c]));
+  }
+  // Lanes of smaller x hold anything before the last step.
+#pragma GCC unroll 8
+  for (int i = 0; i < N; ++i) {
+    const F power = S::as_f(S::template sll<23>(S::as_i(shifted[i])));
+    x[i] = S::zero_below(S::mul(p[i], power), x[i], -126.0f);
+  }
+}
+
 /// e^x to about 2 ulp: x = n ln2 + r with ln2 in two parts, Taylor of degree 7 for |r| <= ln2 / 2.
 template <class S>
 __attribute__((always_inline)) inline typename S::F exp_of(typename S::F x) {

@@ -25,6 +25,7 @@ struct SimdAvx2 {
   static constexpr int kBf16Rows = 4, kBf16Panels = 1, kBf16GemvPanels = 2;
   static constexpr int kF32Rows = 4, kF32Panels = 1, kF32GemvPanels = 2;
   static constexpr int kAttentionRows = 4, kAttentionPages = 1, kAttentionDims = 1;
+  static constexpr int kAttentionPanelRows = 6, kSoftmaxPages = 2;
   static constexpr bool kBf16Dot = false;  // is there an instruction for pairs of bf16?
   /// Do full bytes and nibbles have one dot, and are there registers of 64 bytes?
   static constexpr bool kOneDot = false;
@@ -171,6 +172,11 @@ struct SimdAvx2 {
       return {_mm256_permute2f128_ps(x.a, x.a, 1), _mm256_permute2f128_ps(x.b, x.b, 1)};
     }
     if constexpr (H == 8) return {x.b, x.a};
+  }
+  OCTAVO_SIMD F zero_below(F x, F y, float bound) {
+    const __m256 b = _mm256_set1_ps(bound);
+    return {_mm256_and_ps(x.a, _mm256_cmp_ps(y.a, b, _CMP_NLT_UQ)),
+            _mm256_and_ps(x.b, _mm256_cmp_ps(y.b, b, _CMP_NLT_UQ))};
   }
   OCTAVO_SIMD uint32_t mask_ge(F x, F y) {
     const int low = _mm256_movemask_ps(_mm256_cmp_ps(x.a, y.a, _CMP_GE_OQ));

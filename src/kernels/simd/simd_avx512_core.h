@@ -29,6 +29,7 @@ struct SimdAvx512Core {
   static constexpr int kBf16Rows = 8, kBf16Panels = 3, kBf16GemvPanels = 4;
   static constexpr int kF32Rows = 6, kF32Panels = 2, kF32GemvPanels = 4;
   static constexpr int kAttentionRows = 6, kAttentionPages = 4, kAttentionDims = 4;
+  static constexpr int kAttentionPanelRows = 6, kSoftmaxPages = 4;
   // Sapphire Rapids takes two cycles for a vdpbf16ps and one for two FMAs: 87 against 175 GFLOP/s.
   static constexpr bool kBf16Dot = false;
   /// Do full bytes and nibbles have one dot, and are there registers of 64 bytes?
@@ -131,6 +132,9 @@ struct SimdAvx512Core {
     if constexpr (H == 2) return _mm512_permute_ps(a, 0x4e);
     if constexpr (H == 4) return _mm512_shuffle_f32x4(a, a, 0xb1);
     if constexpr (H == 8) return _mm512_shuffle_f32x4(a, a, 0x4e);
+  }
+  OCTAVO_SIMD F zero_below(F a, F x, float bound) {
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, set1(bound), _CMP_NLT_UQ), a);
   }
   OCTAVO_SIMD uint32_t mask_ge(F a, F b) { return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ); }
   OCTAVO_SIMD float reduce_add(F a) {

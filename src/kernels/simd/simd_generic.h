@@ -27,6 +27,7 @@ struct SimdGeneric {
   static constexpr int kBf16Rows = 2, kBf16Panels = 1, kBf16GemvPanels = 1;
   static constexpr int kF32Rows = 2, kF32Panels = 1, kF32GemvPanels = 1;
   static constexpr int kAttentionRows = 2, kAttentionPages = 1, kAttentionDims = 1;
+  static constexpr int kAttentionPanelRows = 2, kSoftmaxPages = 1;
   static constexpr bool kBf16Dot = false;  // is there an instruction for pairs of bf16?
   /// Are there registers for tiles that unpack blocks as they go?
   static constexpr bool kTilesUnpack = false;
@@ -196,6 +197,11 @@ struct SimdGeneric {
     F x;
     for (int i = 0; i < 16; ++i) x[i] = a[i ^ H];
     return x;
+  }
+  /// a, but zero where x < bound.
+  OCTAVO_SIMD F zero_below(F a, F x, float bound) {
+    const I below = x < set1(bound);
+    return reinterpret_cast<F>(~below & reinterpret_cast<I>(a));
   }
   /// Bit i: is lane i of a >= that of b? False for NaN.
   OCTAVO_SIMD uint32_t mask_ge(F a, F b) {
