@@ -124,6 +124,7 @@ class Plan {
     }
   }
 
+  const AttentionBatch& batch() const { return batch_; }
   int64_t num_jobs() const { return num_query_tiles_ * num_kv_heads_; }
   int64_t max_chunks() const { return max_chunks_; }
 
@@ -222,12 +223,16 @@ void run_job(const AttentionKernels& kernels, const AttentionCall& call, const J
 void run_tiles(const KernelContext& ctx, const AttentionKernels& kernels, const AttentionCall& call,
                const Plan& plan, const KvWriter* writer, std::byte* memory, int64_t tile_rows) {
   const size_t bytes = thread_bytes(tile_rows, call.head_dim);
-  const int64_t grain = piece_size(plan.num_jobs(), ctx.pool.num_threads());
-  ctx.pool.parallel_for(plan.num_jobs(), grain, [&](int64_t begin, int64_t end, int thread) {
+  const int64_t num_jobs = plan.num_jobs();
+  // Tiles of many queries take long and need no help from memory: they are shared out one by one.
+  const int64_t grain =
+      one_query_each(plan.batch()) ? piece_size(num_jobs, ctx.pool.num_threads()) : 1;
+  ctx.pool.parallel_for(num_jobs, grain, [&](int64_t begin, int64_t end, int thread) {
     const ThreadMemory mine =
         place_memory(memory + static_cast<size_t>(thread) * bytes, tile_rows, call.head_dim);
     std::optional<Job> job;  // runs when the one behind it is known
-    plan.for_jobs(begin, end, [&](int64_t, const Job& after) {
+    // From the end: a prompt's last tiles see the most keys, and a long task is best not the last.
+    plan.for_jobs(num_jobs - end, num_jobs - begin, [&](int64_t, const Job& after) {
       if (job) run_job(kernels, call, *job, {&after.tile, after.chunk_begin}, writer, mine);
       job = after;
     });
