@@ -31,7 +31,7 @@ constexpr int64_t kPartsWorthTasks = 64;
 /// Tasks that a thread takes at once: where there are many, it knows which keys come next, and
 /// eight pieces a thread still balance.
 int64_t piece_size(int64_t num_tasks, int num_threads) {
-  return std::max<int64_t>(num_tasks / (8 * num_threads), 1);
+  return std::max<int64_t>(num_tasks / (int64_t{8} * num_threads), 1);
 }
 
 int64_t queries_per_tile(int64_t group) {
@@ -46,7 +46,7 @@ size_t round_up_64(size_t bytes) { return (bytes + 63) / 64 * 64; }
 size_t state_bytes(int64_t rows, int64_t head_dim) {
   return static_cast<size_t>(rows) * static_cast<size_t>(2 + attention_row_floats(head_dim)) *
              sizeof(float) +
-         64 * 3;
+         size_t{64} * 3;
 }
 
 size_t scratch_bytes(int64_t rows, int64_t head_dim) {

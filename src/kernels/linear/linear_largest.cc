@@ -14,7 +14,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 /// Elements of a strip: 128 KiB, which stay in L2 beside the rows of x.
 constexpr int64_t kStripElements = 32 << 10;
 /// A multiple of every tile's width.
-constexpr int64_t kStripUnit = 6 * kPanelRows;
+constexpr int64_t kStripUnit = int64_t{6} * kPanelRows;
 
 int64_t strip_columns(int64_t num_rows) {
   return std::max<int64_t>(kStripElements / num_rows / kStripUnit, 1) * kStripUnit;

@@ -67,7 +67,7 @@ void transpose_four(std::byte* out, const std::byte* const* rows, size_t at) {
   const FourWords words[4] = {
       __builtin_shufflevector(ab0, cd0, 0, 1, 4, 5), __builtin_shufflevector(ab0, cd0, 2, 3, 6, 7),
       __builtin_shufflevector(ab2, cd2, 0, 1, 4, 5), __builtin_shufflevector(ab2, cd2, 2, 3, 6, 7)};
-  for (size_t i = 0; i < 4; ++i) std::memcpy(out + 4 * kPanelRows * i, &words[i], 16);
+  for (size_t i = 0; i < 4; ++i) std::memcpy(out + 4 * i * kPanelRows, &words[i], 16);
 }
 
 /// 4-byte words of 16 rows side by side: the transposition all block formats and bf16 share.
@@ -131,8 +131,8 @@ struct BlockRows {
 
   /// 16-bit numbers at `at`, side by side. Returns the end of what was written.
   std::byte* halves(std::byte* out, size_t at) const {
-    for (int r = 0; r < kPanelRows; ++r) std::memcpy(out + 2 * r, row[r] + at, 2);
-    return out + 2 * kPanelRows;
+    for (int64_t r = 0; r < kPanelRows; ++r) std::memcpy(out + 2 * r, row[r] + at, 2);
+    return out + int64_t{2} * kPanelRows;
   }
   /// Pairs of bytes at `at`.
   std::byte* byte_pairs(std::byte* out, size_t at, size_t count) const {
@@ -143,7 +143,7 @@ struct BlockRows {
     const std::byte* from[kPanelRows];
     for (int r = 0; r < kPanelRows; ++r) from[r] = row[r] + at;
     interleave_words(out, from, count);
-    return out + 4 * kPanelRows * count;
+    return out + int64_t{4} * kPanelRows * count;
   }
 };
 
@@ -225,7 +225,7 @@ void pack_words(std::byte* out, const PanelRows& rows, int64_t num_cols, WeightF
   interleave_words(out, sources, words);
   if (zeros.size() % 4 != 0) {  // BF16 with an odd last column
     out += words * 4 * kPanelRows;
-    for (int r = 0; r < kPanelRows; ++r) std::memcpy(out + 4 * r, sources[r] + 4 * words, 2);
+    for (int64_t r = 0; r < kPanelRows; ++r) std::memcpy(out + 4 * r, sources[r] + 4 * words, 2);
   }
 }
 

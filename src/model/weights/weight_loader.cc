@@ -94,6 +94,7 @@ std::vector<WeightLoader::FilePart> WeightLoader::file_parts(
     return {{kFused, std::accumulate(part_rows.begin(), part_rows.end(), int64_t{0})}};
   }
   std::vector<FilePart> parts;
+  parts.reserve(part_rows.size());
   for (const int64_t num_rows : part_rows) parts.push_back({int(parts.size()), num_rows});
   return parts;
 }
