@@ -74,15 +74,15 @@ def limit_of(work, facts, roofs):
         return None
     rate = 1e9 * (roofs["int8_gop_s"] if facts.int8 else
                   max(roofs["bf16_gflop_s"], roofs["f32_gflop_s"]))
-    working_set = facts.weight_bytes / 2**20
-    size = min(roofs["read_gb_s"], key=lambda s: abs(int(s) - working_set))
+    prompt, new, streams = work.prompt + work.prefix, work.new, work.streams
+    context = prompt + new / 2
+    # What a step reads, weights and KV, is what a cache would have to hold until the next.
+    step_bytes = facts.weight_bytes + streams * context * facts.kv_bytes_per_token
+    size = min(roofs["read_gb_s"], key=lambda s: abs(int(s) - step_bytes / 2**20))
     bandwidth = 1e9 * roofs["read_gb_s"][size]
     if not rate or not bandwidth:
         return None
-    prompt, new, streams = work.prompt + work.prefix, work.new, work.streams
-    context = prompt + new / 2
-    step = max((facts.weight_bytes + streams * context * facts.kv_bytes_per_token) / bandwidth,
-               streams * facts.decode_flop(context) / rate)
+    step = max(step_bytes / bandwidth, streams * facts.decode_flop(context) / rate)
     prefill = work.computed_prompt * facts.prefill_flop(prompt) / rate
     if work.limit == "prefill":
         return rate / facts.prefill_flop(prompt)

@@ -69,7 +69,7 @@ def ticks(low, high):
 def short(value):
     for size, suffix in ((1_000_000, "M"), (1000, "k")):
         if value >= 10 * size or (value >= size and value % size == 0):
-            return f"{value / size:g}{suffix}"
+            return f"{value / size:.3g}{suffix}"
     return f"{value:g}"
 
 

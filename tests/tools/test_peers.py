@@ -87,6 +87,11 @@ def test_limits_follow_the_arithmetic():
     assert limit(works.burst(64)) == pytest.approx(1980, rel=0.05)
     # Arithmetic alone allows 10.6; from 26 sequences on, weights and KV bytes take longer.
     assert limit(works.serve(32)) == pytest.approx(9.34, rel=0.01)
+    # A file that a cache holds is read faster, but not beside the KV of a long context.
+    small = limits.ModelFacts(85 << 20, 106_168_320, 28_311_552, 30, 9, 3, 64, True)
+    short, long = (works.Work("", "", "load", (), 1, n, 32, limit="decode") for n in (128, 8192))
+    assert limits.limit_of(short, small, ROOFS) == pytest.approx(60e9 / 92.4e6, rel=0.01)
+    assert limits.limit_of(long, small, ROOFS) == pytest.approx(40.5e9 / 278.3e6, rel=0.01)
     assert limit(works.SINGLE["start"]) is None
     assert limits.limit_of(works.decode(), SMOLLM2, None) is None
     assert limits.limit_of(works.decode(), None, ROOFS) is None
@@ -184,7 +189,7 @@ def test_curves_are_well_formed():
     assert len(list(tree.iter("{http://www.w3.org/2000/svg}circle"))) == 2
     xml.etree.ElementTree.fromstring(svg.curves("nothing", "", "x", "y", {}))
     assert svg.ticks(1, 1024)[-1] == 1024 and svg.ticks(3, 3) == [2, 4]
-    assert (svg.short(32768), svg.short(2000), svg.short(0.5)) == ("32.768k", "2k", "0.5")
+    assert (svg.short(32768), svg.short(2000), svg.short(0.5)) == ("32.8k", "2k", "0.5")
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
