@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+
 #include "device/memory.h"
 #include "device/thread_pool.h"
 
@@ -14,5 +16,8 @@ struct KernelContext {
   device::Workspace& workspace;
   StepProfile* profile = nullptr;  // where the time of ops is added up; usually nowhere
 };
+
+/// What a piece of the workspace takes: whole cache lines.
+constexpr size_t round_up_64(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 }  // namespace octavo::kernels

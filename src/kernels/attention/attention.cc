@@ -41,8 +41,6 @@ int64_t queries_per_tile(int64_t group) {
 
 int64_t max_tile_rows(int64_t num_heads) { return std::max(kTileRows, num_heads); }
 
-size_t round_up_64(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
 size_t state_bytes(int64_t rows, int64_t head_dim) {
   return static_cast<size_t>(rows) * static_cast<size_t>(2 + attention_row_floats(head_dim)) *
              sizeof(float) +
@@ -277,8 +275,7 @@ void run_split(const KernelContext& ctx, const AttentionKernels& kernels, const 
         }
       });
   // Joining 125 chunks takes 2 % of reading them on one thread: with many threads it would be seen.
-  const int64_t jobs_per_task =
-      plan.num_jobs() * max_chunks < kPartsWorthTasks ? plan.num_jobs() : 1;
+  const int64_t jobs_per_task = num_tasks < kPartsWorthTasks ? plan.num_jobs() : 1;
   ctx.pool.parallel_for(
       plan.num_jobs(), jobs_per_task, [&](int64_t begin, int64_t end, int thread) {
         const ThreadMemory mine =

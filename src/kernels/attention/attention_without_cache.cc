@@ -5,8 +5,6 @@
 namespace octavo::kernels {
 namespace {
 
-size_t round_up_64(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
 /// Whole blocks of one page each, sequences one after another.
 int64_t pages_of(int64_t num_keys) { return (num_keys + kPageTokens - 1) / kPageTokens; }
 

@@ -22,8 +22,6 @@ int64_t columns_at_once(int64_t num_rows, int64_t unit) {
   return std::max<int64_t>(kPieceElements / num_rows / unit, 1) * unit;
 }
 
-size_t round_up_64(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
 size_t piece_bytes(int64_t num_rows, int64_t unit) {
   return static_cast<size_t>(std::max(kPieceElements, num_rows * unit)) * sizeof(float);
 }

@@ -20,8 +20,6 @@ int64_t strip_columns(int64_t num_rows) {
   return std::max<int64_t>(kStripElements / num_rows / kStripUnit, 1) * kStripUnit;
 }
 
-size_t round_up_64(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
 size_t strip_bytes(int64_t num_rows) {
   return static_cast<size_t>(std::max(kStripElements, num_rows * kStripUnit)) * sizeof(float);
 }
