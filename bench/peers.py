@@ -224,6 +224,7 @@ def main(argv=None):
     except engines.Failed as error:
         sys.exit(f"peers.py: {error}")
     run = Run(args)
+    machine.stop_as_by_keyboard()
     try:
         for round_index in range(args.rounds):
             run.run_round(all_engines, round_index)

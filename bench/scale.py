@@ -74,6 +74,15 @@ class Scale:
             self.commands += [c for c in engine.commands if c not in self.commands]
             engine.stop()
 
+    def run(self, curve, folder):
+        began = time.monotonic()
+        try:
+            getattr(self, curve)((QUICK if self.args.quick else POINTS)[curve], folder)
+        except (engines.Failed, RuntimeError, OSError, TimeoutError, EOFError) as error:
+            self.note(f"{curve}: {type(error).__name__}: {error}")
+        self.seconds[curve] = round(time.monotonic() - began)
+        print(f"{curve}: {self.seconds[curve]} s", flush=True)
+
     def take(self, engine, curve, point, measure, facts=None, work=None):
         """One point: measured again while others disturb it, at most --tries times."""
         for attempt in range(self.args.tries):
@@ -333,16 +342,14 @@ def parse_arguments(argv):
 def main(argv=None):
     args = parse_arguments(argv)
     scale = Scale(args)
-    scale.measure_roofs()
+    machine.stop_as_by_keyboard()
     with tempfile.TemporaryDirectory(dir=args.work_dir) as folder:
-        for curve in args.curves:
-            began = time.monotonic()
-            try:
-                getattr(scale, curve)((QUICK if args.quick else POINTS)[curve], folder)
-            except (engines.Failed, RuntimeError, OSError, TimeoutError, EOFError) as error:
-                scale.note(f"{curve}: {type(error).__name__}: {error}")
-            scale.seconds[curve] = round(time.monotonic() - began)
-            print(f"{curve}: {scale.seconds[curve]} s", flush=True)
+        try:
+            scale.measure_roofs()
+            for curve in args.curves:
+                scale.run(curve, folder)
+        except KeyboardInterrupt:
+            scale.note(f"stopped in {curve}" if scale.points else "stopped before the first point")
     record = scale.record()
     write(record, args.out)
     print("\n" + markdown(record))

@@ -3,9 +3,17 @@ import datetime
 import os
 import pathlib
 import platform
+import signal
 import time
 
 TICK = os.sysconf("SC_CLK_TCK")
+
+
+def stop_as_by_keyboard():
+    """A terminated run stops like an interrupted one, and writes what it has. Runs in the
+    background start with SIGINT ignored: it counts again."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.default_int_handler)
 
 
 def read(path, default=""):

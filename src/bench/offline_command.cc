@@ -14,6 +14,11 @@ namespace {
 constexpr int kUsageError = 2;
 constexpr int kFailed = 1;
 
+std::string usage_of(std::string_view name) {
+  return fmt::format("usage: octavo bench {} [--model MODEL] [options] [options of octavo serve]",
+                     name);
+}
+
 /// The original takes the model as an option, `octavo serve` as the first word.
 void move_model_to_front(std::vector<std::string>& words) {
   for (size_t i = 0; i < words.size(); ++i) {
@@ -45,21 +50,24 @@ std::optional<OfflineCommand> read_offline(std::string_view name,
   auto line = config::CommandLine::read(table, words.own);
   if (!line.ok()) {
     exit_code = kUsageError;
-    fmt::print(host.err, "octavo bench {}: error: {}\n", name, line.error().message);
+    fmt::print(host.err, "{}\noctavo bench {}: error: {}\n", usage_of(name), name,
+               line.error().message);
     return std::nullopt;
   }
   if (line->wants_help()) {
-    fmt::print(host.out,
-               "usage: octavo bench {} [--model MODEL] [options] [options of octavo serve]\n\n"
-               "options:\n{}",
-               name, config::describe_options(table));
+    fmt::print(host.out, "{}\n\noptions:\n{}", usage_of(name), config::describe_options(table));
     return std::nullopt;
   }
   move_model_to_front(words.engine);
-  auto outcome = config::parse_serve(words.engine, host.environment);
+  auto outcome = config::parse_engine_flags(words.engine, host.environment);
   if (!outcome.ok()) {
     exit_code = kUsageError;
-    fmt::print(host.err, "{}\n", outcome.error().message);
+    fmt::print(host.err, "{}\noctavo bench {}: error: {}\n", usage_of(name), name,
+               outcome.error().message);
+    return std::nullopt;
+  }
+  if (!outcome->help_text.empty()) {  // --help=all, --help=GROUP
+    fmt::print(host.out, "{}", outcome->help_text);
     return std::nullopt;
   }
   log::set_level(log::Level::kWarning);  // standard output holds the result

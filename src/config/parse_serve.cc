@@ -266,15 +266,20 @@ class ServeParser {
 
 Result<ParseOutcome> parse_serve(std::span<const std::string> args,
                                  const EnvironmentLookup& environment) {
+  auto outcome = parse_engine_flags(args, environment);
+  if (outcome.ok()) return outcome;
+  return Error{outcome.error().code,
+               fmt::format("{}\noctavo serve: error: {}", serve_usage(), outcome.error().message)};
+}
+
+Result<ParseOutcome> parse_engine_flags(std::span<const std::string> args,
+                                        const EnvironmentLookup& environment) {
   if (const auto topic = help_topic(args)) {
     ParseOutcome outcome;
     outcome.help_text = serve_help(*topic);
     return outcome;
   }
-  auto outcome = ServeParser(args, environment).parse();
-  if (outcome.ok()) return outcome;
-  return Error{outcome.error().code,
-               fmt::format("{}\noctavo serve: error: {}", serve_usage(), outcome.error().message)};
+  return ServeParser(args, environment).parse();
 }
 
 std::string python_dict(const std::vector<std::pair<std::string, std::string>>& arguments) {

@@ -25,6 +25,10 @@ struct ParseOutcome {
 Result<ParseOutcome> parse_serve(std::span<const std::string> args,
                                  const EnvironmentLookup& environment);
 
+/// The same for another command that takes the server's flags: its error is the bare reason.
+Result<ParseOutcome> parse_engine_flags(std::span<const std::string> args,
+                                        const EnvironmentLookup& environment);
+
 /// Config::non_default_args as Python shows a dict: {'seed': 4, 'dtype': 'float32'}.
 std::string python_dict(const std::vector<std::pair<std::string, std::string>>& arguments);
 

@@ -88,10 +88,20 @@ def test_an_async_run_counts_what_was_asked_for():
     (["throughput", "--dataset-name", "random-rerank"], 2, "invalid choice"),
     (["throughput", "--async-engine", "--prequeue-requests"], 2, "not supported with"),
     (["throughput", "--hf-max-batch-size", "3"], 2, "--backend hf"),
+    (["throughput", "--nonsense"], 2, "octavo bench throughput: error: unrecognized arguments: "
+                                      "--nonsense"),
+    (["latency", "--block-size", "x"], 2, "octavo bench latency: error: argument --block-size"),
 ])
 def test_what_cannot_be_measured_is_said(args, status, text):
     done = bench(args[0], "--model", model(), *SMALL, *args[1:])
     assert done.returncode == status and text in done.stderr, done.stderr
+    assert "Throughput" not in done.stdout and "latency:" not in done.stdout
+
+
+@pytest.mark.parametrize("command", ["latency", "throughput", "startup", "roofline"])
+def test_help_of_the_engines_flags_measures_nothing(command):
+    done = bench(command, "--help=ModelConfig")
+    assert done.returncode == 0 and "--max-model-len" in done.stdout, done.stderr
     assert "Throughput" not in done.stdout and "latency:" not in done.stdout
 
 

@@ -3,7 +3,9 @@ the runner against a small server of our own."""
 import http.server
 import json
 import pathlib
+import signal
 import struct
+import subprocess
 import sys
 import threading
 import time
@@ -281,6 +283,25 @@ def test_reads_what_a_bench_program_prints(tmp_path):
     assert "-gp 128,128" in bench.commands[0] and "-rtr 1" in bench.commands[0]
     assert bench.measure(works.prefill(512), path, "1") == {"prefill_tok_s": 4}
     assert not bench.takes("m", path, works.burst(4)) and not bench.takes("m", tmp_path, works.decode())
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_run_that_is_stopped_writes_what_it_has(url, program, tmp_path, number):
+    out = tmp_path / "o.json"
+    with subprocess.Popen(
+            [sys.executable, BENCH / "peers.py", "--octavo", program, "--bench-kernels", program,
+             "--peer", f"here=url:{url}", "--works", "decode", "--rounds", "1000", "--quiet-wait",
+             "0", "--max-foreign", "9", "--json", out, "--model", f"m={tmp_path}"],
+            stdout=subprocess.PIPE, text=True,
+            # As in the background of a shell without job control.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)) as run:
+        while "here decode" not in run.stdout.readline():
+            assert run.poll() is None
+        run.send_signal(number)
+        run.communicate(timeout=60)
+    record = json.loads(out.read_text())
+    assert run.returncode == 0 and record["samples"][0]["engine"] == "here"
+    assert any(note.startswith("stopped in round") for note in record["notes"])
 
 
 def test_foreign_cores_leave_out_our_own_work():
