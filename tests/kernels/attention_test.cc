@@ -562,6 +562,7 @@ TEST_P(Attention, WithoutACacheGivesTheBitsOfACache) {
   std::vector<AttentionCase> all = cases();
   for (const AttentionCase& c : bidirectional_cases()) all.push_back(c);
   for (const AttentionCase& c : all) {
+    if (c.v_scale != 1.0f) continue;  // without a cache there are no scales
     SCOPED_TRACE(describe(c));
     Machine machine(2);
     PagedSequences sequences(c, lengths, 9);

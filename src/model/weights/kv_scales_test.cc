@@ -25,7 +25,8 @@ const std::string kK = kModule + ".k_scale", kV = kModule + ".v_scale";
 Result<std::vector<KvScales>> take(const TestCheckpoint& checkpoint,
                                    DType kv_dtype = DType::kE4M3) {
   const auto source = make_checkpoint_source(checkpoint);
-  auto scales = take_kv_scales(kv_dtype, checkpoint, kLlama, 2, *source);
+  OCTAVO_TRY(std::vector<KvScales> scales,
+             take_kv_scales(kv_dtype, checkpoint, kLlama, 2, *source));
   OCTAVO_TRY(source->check_all_taken(2, false));
   return scales;
 }
