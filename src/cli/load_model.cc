@@ -102,8 +102,10 @@ Result<std::unique_ptr<model::Model>> load_model(const checkpoint::Checkpoint& c
     log::info(
         Source::kEngineCore,
         "Using {} data type to store kv cache: half the memory of bfloat16, but less precise; "
-        "there are no scaling factors",
-        device::name_of(model->info().kv_dtype));
+        "{}",
+        device::name_of(model->info().kv_dtype),
+        model->info().has_kv_scales ? "scaling factors are those of the checkpoint"
+                                    : "there are no scaling factors");
   }
   log::info(Source::kEngineCore, "Kernels: {}; {} threads", kernels::describe_kernels(),
             pool.num_threads());

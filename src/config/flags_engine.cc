@@ -102,9 +102,11 @@ constexpr auto
                       {.bounds = ">=1"}),
                 built(
                     "kv-cache-dtype", Kind::kEnum, "auto", Group::kCache, 'A',
-                    "Type of keys and values; auto: float32 with --dtype float32, float16 with "
-                    "float16, else bfloat16. fp8 is fp8_e4m3: half the memory of bfloat16, without "
-                    "scaling factors; attention then computes in bfloat16 whatever --dtype says.",
+                    "Type of keys and values; auto: fp8 where a compressed-tensors checkpoint has "
+                    "a kv_cache_scheme, float32 with --dtype float32, float16 with float16, else "
+                    "bfloat16. fp8 is fp8_e4m3: half the memory of bfloat16, with the scaling "
+                    "factors of the checkpoint if it has any; attention then computes in bfloat16 "
+                    "whatever --dtype says.",
                     [](Config& c, const Value& v) { c.engine.cache.kv_cache_dtype = v.text; },
                     {.choices = "auto float16 bfloat16 fp8 fp8_e4m3 fp8_e5m2"}),
                 built("num-gpu-blocks-override", Kind::kInt, "unset", Group::kCache, 'A',

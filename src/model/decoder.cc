@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/check.h"
 #include "kernels/profile.h"
 #include "model/batch_check.h"
 #include "model/layers/residual.h"
@@ -105,6 +106,12 @@ void Decoder::fill_info(const DTypePlan& dtype, const WeightLoader& loader,
   info_.weight_hash = source.hash();
 }
 
+void Decoder::set_kv_scales(std::vector<KvScales> scales) {
+  CHECK(scales.empty() || int64_t(scales.size()) == config_.num_layers);
+  info_.has_kv_scales = !scales.empty();
+  kv_scales_ = std::move(scales);
+}
+
 size_t Decoder::kv_block_bytes(int64_t block_size) const {
   const int64_t num_pages = (block_size + kernels::kPageTokens - 1) / kernels::kPageTokens;
   return size_t(config_.num_layers) * size_t(num_pages) *
@@ -130,6 +137,11 @@ Status Decoder::allocate_kv(int64_t num_blocks, int64_t block_size) {
   for (int64_t layer = 0; layer < config_.num_layers; ++layer) {
     kv_layers_.push_back({kv_.data() + size_t(layer) * layer_bytes, info_.kv_dtype, num_pages,
                           config_.num_kv_heads, config_.head_dim});
+    if (kv_scales_.empty()) continue;
+    // The checkpoint's scale is that of keys as they are.
+    const KvScales& scales = kv_scales_[size_t(layer)];
+    kv_layers_.back().k_scale = scales.k * kernels::rotated_key_growth(config_.head_dim);
+    kv_layers_.back().v_scale = scales.v;
   }
   num_blocks_ = num_blocks;
   block_size_ = block_size;
@@ -142,7 +154,9 @@ BlockIdentity Decoder::block_identity() const {
           .layout = fmt::format("[{} layers][{} pages of {} tokens][{} heads of {}]{}",
                                 config_.num_layers, block_size_ / kernels::kPageTokens,
                                 kernels::kPageTokens, config_.num_kv_heads, config_.head_dim,
-                                device::is_fp8(info_.kv_dtype) ? ", keys rotated" : "")};
+                                !device::is_fp8(info_.kv_dtype) ? ""
+                                : info_.has_kv_scales           ? ", keys rotated, scaled"
+                                                                : ", keys rotated")};
 }
 
 Status Decoder::check_block(int32_t block, size_t size_bytes) const {

@@ -10,6 +10,7 @@
 #include "model/layers/embedding.h"
 #include "model/layers/lm_head.h"
 #include "model/model.h"
+#include "model/weights/kv_scales.h"
 #include "model/weights/weight_loader.h"
 
 namespace octavo::model {
@@ -26,6 +27,8 @@ class Decoder final : public Model {
   const ModelInfo& info() const override { return info_; }
   /// What `info` says of it.
   void set_quantization(std::string_view name) { info_.quantization = name; }
+  /// Of each layer, for a KV cache of one byte; empty: ones. Before allocate_kv.
+  void set_kv_scales(std::vector<KvScales> scales);
   const DecoderConfig& config() const { return config_; }
 
   size_t kv_block_bytes(int64_t block_size) const override;
@@ -57,6 +60,7 @@ class Decoder final : public Model {
 
   DecoderConfig config_;
   ModelInfo info_;
+  std::vector<KvScales> kv_scales_;  // [num_layers] or empty
   std::unique_ptr<Communicator> communicator_;
   RotaryEmbedding rope_;
   Embedding embedding_;

@@ -226,6 +226,67 @@ TEST(Decoder, KvBlocksAreAsLargeAsTheirDTypeSays) {
   EXPECT_FALSE(f32->allocate_kv(int64_t{1} << 62, 16).ok());
 }
 
+/// The weights of `module` in every layer times `factor`.
+void multiply_weights(TestCheckpoint& checkpoint, const std::string& module, float factor) {
+  for (int64_t layer = 0; layer < kTestLayers; ++layer) {
+    const std::string name = fmt::format("model.layers.{}.self_attn.{}.weight", layer, module);
+    const checkpoint::Tensor tensor = *checkpoint.find(name);
+    std::vector<float> values(tensor.data.size() / sizeof(float));
+    std::memcpy(values.data(), tensor.data.data(), tensor.data.size());
+    for (float& value : values) value *= factor;
+    checkpoint.remove(name);
+    checkpoint.add(name, tensor.shape, values);
+  }
+}
+
+/// A model whose keys and values are 2^14 times those of another, its queries and what comes behind
+/// attention that much smaller: the same logits. Without scales no code of e4m3 reaches them.
+TEST(Decoder, ScalesOfTheCacheAreThoseOfTheCheckpoint) {
+  constexpr float kLarge = 0x1p14f;
+  TestCheckpoint bare = hf_llama();
+  for (const auto& [module, factor] : {std::pair{"k_proj", kLarge},
+                                       {"q_proj", 1 / kLarge},
+                                       {"v_proj", kLarge},
+                                       {"o_proj", 1 / kLarge}}) {
+    multiply_weights(bare, module, factor);
+  }
+  TestCheckpoint scaled = bare;
+  for (int64_t layer = 0; layer < kTestLayers; ++layer) {
+    const std::string module = fmt::format("model.layers.{}.self_attn.", layer);
+    scaled.add(module + "k_scale", {1}, {0.9f * kLarge});
+    scaled.add(module + "v_scale", {1}, {0.7f * kLarge});
+  }
+  TestKernels kernels;
+  const std::vector<int32_t> tokens = some_tokens(60);
+  const auto logits = [&](const TestCheckpoint& checkpoint, device::DType kv_dtype) {
+    const auto model = load(kernels, checkpoint, with_kv(DTypeChoice::kFloat32, kv_dtype));
+    return run(kernels, *model, one_sequence(tokens, 0, 60));
+  };
+  const std::vector<float> reference = logits(bare, device::DType::kF32);
+  EXPECT_EQ(logits(hf_llama(), device::DType::kF32), reference);
+  EXPECT_EQ(logits(scaled, device::DType::kF32), reference);
+  const auto error = [&](const std::vector<float>& got) {
+    double sum = 0;
+    for (size_t i = 0; i < got.size(); ++i) sum += std::pow(double{got[i]} - reference[i], 2);
+    return std::sqrt(sum / double(got.size()));
+  };
+  for (const device::DType kv_dtype : {device::DType::kE4M3, device::DType::kE5M2}) {
+    // As far from it as codes of the small model without scales are, but for luck of rounding.
+    const double of_rounding = error(logits(hf_llama(), kv_dtype));
+    EXPECT_LT(error(logits(scaled, kv_dtype)), 1.3 * of_rounding) << device::name_of(kv_dtype);
+    EXPECT_GT(error(logits(bare, device::DType::kE4M3)), 10 * of_rounding);
+  }
+  const auto with_scales =
+      load(kernels, scaled, with_kv(DTypeChoice::kFloat32, device::DType::kE4M3));
+  EXPECT_TRUE(with_scales->info().has_kv_scales);
+  EXPECT_THAT(with_scales->block_identity().layout, HasSubstr("scaled"));
+  TestCheckpoint damaged = scaled;
+  damaged.remove("model.layers.1.self_attn.k_scale");
+  damaged.add("model.layers.1.self_attn.k_scale", {1}, {0.0f});
+  EXPECT_THAT(load_error(damaged, with_kv(DTypeChoice::kFloat32, device::DType::kE4M3)),
+              HasSubstr("model.layers.1.self_attn.k_scale is 0"));
+}
+
 TEST(Decoder, DTypeChoosesFormatAndCache) {
   TestKernels kernels;
   const auto dtype_of = [&](const std::string& extra, DTypeChoice choice,

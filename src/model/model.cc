@@ -4,6 +4,7 @@
 
 #include "model/decoder.h"
 #include "model/models.h"
+#include "model/weights/kv_scales.h"
 
 namespace octavo::model {
 namespace {
@@ -52,18 +53,22 @@ Result<std::unique_ptr<Model>> Model::load(const checkpoint::Checkpoint& checkpo
   OCTAVO_TRY(const Quantization quantization,
              plan_quantization(options.quantization, options.dtype, checkpoint));
   OCTAVO_TRY(DTypePlan dtype, plan_dtype(options.dtype, config, checkpoint, quantization));
-  dtype.kv_dtype = options.kv_dtype;
+  OCTAVO_TRY(dtype.kv_dtype, plan_kv_dtype(options.kv_dtype, quantization, checkpoint));
   if (!checkpoint.has_weights() && !dtype.convert_to && dtype.dtype == device::DType::kF16) {
     dtype.convert_to = kernels::WeightFormat::kF16;
   }
   const std::unique_ptr<WeightSource> source =
       make_source(checkpoint, options, dtype, quantization, ctx);
+  OCTAVO_TRY(std::vector<KvScales> kv_scales,
+             take_kv_scales(dtype.kv_dtype.value_or(dtype.dtype), checkpoint, *architecture,
+                            config.num_layers, *source));
   auto communicator = std::make_unique<SingleRank>();
   WeightLoader loader(
       {*architecture, config, dtype, *source, checkpoint.is_gguf(), communicator.get()}, ctx);
   OCTAVO_TRY(std::unique_ptr<Decoder> decoder,
              Decoder::create(config, dtype, loader, *source, std::move(communicator)));
   decoder->set_quantization(quantization.name());
+  decoder->set_kv_scales(std::move(kv_scales));
   return std::unique_ptr<Model>(std::move(decoder));
 }
 

@@ -42,12 +42,13 @@ struct ModelInfo {
   int64_t max_model_len = 0;  // derived from the config, rope scaling included
   int32_t num_kv_groups = 1;  // block tables that a sequence needs
   device::DType kv_dtype = device::DType::kBF16;
-  std::string dtype;          // "bfloat16", ...
-  std::string weight_format;  // "BF16", "Q4_1", ... of most of the linear layers
-  std::string quantization;   // "gptq", "int8", ...; empty: none
-  size_t weight_bytes = 0;    // packed, as resident
-  double packing_s = 0;       // wall time of packing them: reading the mapped file included
-  std::string weight_hash;    // part of a block's identity; of what and some of the values
+  bool has_kv_scales = false;  // does the checkpoint scale K and V for a cache of one byte?
+  std::string dtype;           // "bfloat16", ...
+  std::string weight_format;   // "BF16", "Q4_1", ... of most of the linear layers
+  std::string quantization;    // "gptq", "int8", ...; empty: none
+  size_t weight_bytes = 0;     // packed, as resident
+  double packing_s = 0;        // wall time of packing them: reading the mapped file included
+  std::string weight_hash;     // part of a block's identity; of what and some of the values
 };
 
 /// What the bytes of a KV block mean. Blocks may be exchanged (persisted, offloaded, sent) only

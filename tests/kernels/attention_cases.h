@@ -21,6 +21,9 @@ struct AttentionCase {
   MaskKind mask = MaskKind::kCausal;
   /// One byte: q, K and V are what kernels of such a cache multiply, K and q rotated.
   device::DType values = device::DType::kF32;
+  /// Of the cache, where it has one byte.
+  float k_scale = 1.0f;
+  float v_scale = 1.0f;
 };
 
 /// The number that a one-byte code stands for, by the formats' definition.
@@ -133,7 +136,8 @@ class PagedSequences {
         auto& rounded = both == &k_ ? rounded_k_ : rounded_v_;
         rounded.push_back(both->back());
         if (both == &k_ && device::is_fp8(c.dtype)) rotate_rows(rounded.back(), c.head_dim, true);
-        for (float& x : rounded.back()) x = round_to(c.dtype, x);
+        const float scale = both == &k_ ? c.k_scale : c.v_scale;
+        for (float& x : rounded.back()) x = round_to(c.dtype, x * (1.0f / scale)) * scale;
       }
     }
     max_blocks_ = blocks_of(longest) + 1;
@@ -154,7 +158,7 @@ class PagedSequences {
         static_cast<size_t>(num_pages) * kv_page_bytes(c.dtype, c.num_kv_heads, c.head_dim);
     cache_ = device::Buffer::create(bytes, false).value();
     std::memset(cache_.data(), 0xff, bytes);  // NaN in all types
-    layer_ = {cache_.data(), c.dtype, num_pages, c.num_kv_heads, c.head_dim};
+    layer_ = {cache_.data(), c.dtype, num_pages, c.num_kv_heads, c.head_dim, c.k_scale, c.v_scale};
   }
 
   int64_t q_stride() const { return c_.num_heads * c_.head_dim; }

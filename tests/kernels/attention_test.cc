@@ -32,13 +32,20 @@ std::vector<AttentionCase> cases() {
     out.push_back({dtype, 4, 2, 64, 16, 1, 0.0f});
     out.push_back({dtype, 3, 1, 64, 16, 300, 20.0f});
   }
+  for (const device::DType dtype : kFp8) {
+    for (const float softcap : {0.0f, 20.0f}) {
+      out.push_back({.dtype = dtype, .softcap = softcap, .k_scale = 0.0123f, .v_scale = 0.37f});
+      out.push_back({.dtype = dtype, .softcap = softcap, .k_scale = 3.0f, .v_scale = 1e-3f});
+    }
+  }
   return out;
 }
 
 std::string describe(const AttentionCase& c) {
   return std::string(device::name_of(c.dtype)) + " heads " + std::to_string(c.num_heads) + "/" +
          std::to_string(c.num_kv_heads) + " dim " + std::to_string(c.head_dim) + " window " +
-         std::to_string(c.sliding_window);
+         std::to_string(c.sliding_window) + " scales " + std::to_string(c.k_scale) + " " +
+         std::to_string(c.v_scale);
 }
 
 TEST_P(Attention, IsNearTheReference) {
@@ -181,7 +188,7 @@ TEST_P(Attention, EveryCodeOfOneByteIsWidenedExactly) {
 TEST_P(Attention, OneByteGivesTheBitsOfBf16WithTheSameNumbers) {
   const std::vector<int64_t> lengths = {530, 1, 37};
   for (AttentionCase c : cases()) {
-    if (!device::is_fp8(c.dtype)) continue;
+    if (!device::is_fp8(c.dtype) || c.v_scale != 1.0f) continue;
     SCOPED_TRACE(describe(c));
     AttentionCase wide = c;
     wide.dtype = device::DType::kBF16;
@@ -328,6 +335,30 @@ TEST_P(KvWrite, RoundsToTheNearestCode) {
         }
       }
     }
+  }
+}
+
+/// The codes are those of numbers that were divided before, also of what no code reaches otherwise.
+TEST_P(KvWrite, DividesByTheScalesOfTheCache) {
+  constexpr int64_t kDim = 64;
+  for (const device::DType dtype : kFp8) {
+    Machine machine(1);
+    const std::vector<float> k = Numbers(5).values(kDim, 100.0f);
+    std::vector<float> v = Numbers(6).values(kDim, 0.01f);
+    v[3] = 1e6f;
+    // A power of two for the keys, whose sums would round otherwise.
+    constexpr float kKScale = 0x1p-9f, kVScale = 3e3f;
+    std::vector<std::byte> scaled(kv_page_bytes(dtype, 1, kDim)), divided(scaled.size());
+    const int64_t slots[] = {0};
+    kv_write(machine.context(), {scaled.data(), dtype, 1, 1, kDim, kKScale, kVScale},
+             {k.data(), v.data(), kDim, slots}, 1);
+    std::vector<float> small_k = k, small_v = v;
+    for (float& x : small_k) x *= 1.0f / kKScale;
+    for (float& x : small_v) x *= 1.0f / kVScale;
+    kv_write(machine.context(), {divided.data(), dtype, 1, 1, kDim},
+             {small_k.data(), small_v.data(), kDim, slots}, 1);
+    EXPECT_EQ(scaled, divided) << device::name_of(dtype);
+    EXPECT_NEAR(cached(scaled.data() + scaled.size() / 2, dtype, true, kDim, 3, 0), 333.0f, 30.0f);
   }
 }
 
@@ -531,6 +562,7 @@ TEST_P(Attention, WithoutACacheGivesTheBitsOfACache) {
   std::vector<AttentionCase> all = cases();
   for (const AttentionCase& c : bidirectional_cases()) all.push_back(c);
   for (const AttentionCase& c : all) {
+    if (c.v_scale != 1.0f) continue;  // without a cache there are no scales
     SCOPED_TRACE(describe(c));
     Machine machine(2);
     PagedSequences sequences(c, lengths, 9);

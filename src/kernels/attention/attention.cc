@@ -310,7 +310,8 @@ void attention(const KernelContext& ctx, float* out, int64_t out_stride, const f
   call.v_offset = call.head_bytes / 2;
   call.head_dim = layer.head_dim;
   call.group = params.num_heads / layer.num_kv_heads;
-  call.scale = params.scale;
+  call.scale = params.scale * layer.k_scale;
+  call.v_scale = layer.v_scale;
   call.softcap = params.softcap;
   call.sliding_window = params.sliding_window;
   call.bidirectional = params.mask == MaskKind::kBidirectional;

@@ -14,7 +14,8 @@ inline constexpr int64_t kPageTokens = 16;
 /// The cache of one layer. For each page and kv head, keys then values lie together:
 ///   bf16, f16, e4m3, e5m2  K [head_dim / 2][16 tokens][2],  V [8 token pairs][head_dim][2]
 ///   f32                    K [head_dim][16 tokens],         V [16 tokens][head_dim]
-/// head_dim must be even. The types of one byte have no scale factor: a code stands for its value.
+/// head_dim must be even. Codes of the types of one byte stand for value / k_scale and
+/// value / v_scale; the other types leave these at 1.
 /// Their keys are rotated (docs/decisions/0008), K = f H k with the Walsh-Hadamard matrix
 /// H[i][j] = (-1)^(number of ones in i & j) over blocks of n dims, the largest power of two that
 /// divides head_dim, at most 256; f is the largest power of two up to 1 / sqrt(n).
@@ -24,10 +25,16 @@ struct KvLayer {
   int64_t num_pages = 0;
   int64_t num_kv_heads = 0;
   int64_t head_dim = 0;
+  float k_scale = 1.0f;  // of K as it is stored: rotated
+  float v_scale = 1.0f;
 };
 
 /// Bytes of one page of one layer (all kv heads, K and V).
 size_t kv_page_bytes(device::DType dtype, int64_t num_kv_heads, int64_t head_dim);
+
+/// How many times as large as the largest dim of a key a dim of the rotated one can be, a power of
+/// two: where keys / scale stay in range, rotated keys / (scale * this) do.
+float rotated_key_growth(int64_t head_dim);
 
 /// K and V of this step's tokens.
 struct KvTokens {
@@ -38,11 +45,12 @@ struct KvTokens {
   const int64_t* slot_mapping = nullptr;
 };
 
-/// Writes K and V of this step's tokens into their slots, rounded to the cache's dtype: to nearest,
-/// ties to even; what lies beyond e4m3's or e5m2's largest finite value (infinities too) becomes
-/// that value, NaN stays NaN (where keys are rotated, what is not finite reaches all dims of its
-/// block). When a token is the first of its page the rest of the page is zeroed, so that what an
-/// earlier owner left there can never reach a result.
+/// Writes K and V of this step's tokens into their slots, rounded to the cache's dtype (of one
+/// byte: divided by their scales first): to nearest, ties to even; what lies beyond e4m3's or
+/// e5m2's largest finite value (infinities too) becomes that value, NaN stays NaN (where keys are
+/// rotated, what is not finite reaches all dims of its block). When a token is the first of its
+/// page the rest of the page is zeroed, so that what an earlier owner left there can never reach a
+/// result.
 void kv_write(const KernelContext& ctx, const KvLayer& layer, const KvTokens& tokens,
               int64_t num_tokens);
 

@@ -376,7 +376,7 @@ void finish_rows(const AttentionCall& call, const AttentionTile& tile,
     float* out =
         call.out + (tile.token + i) * call.out_stride + tile.kv_head * call.group * call.head_dim;
     for (int64_t g = 0; g < call.group; ++g, ++row, out += call.head_dim) {
-      const typename S::F l = S::set1(state.l[row]);
+      const typename S::F l = S::set1(state.l[row] / call.v_scale);
       for (int64_t d = 0; d < call.head_dim; d += 16) {
         const int n = static_cast<int>(call.head_dim - d < 16 ? call.head_dim - d : 16);
         S::store_n(out + d, S::div(S::load(state.o + row * stride + d), l), n);

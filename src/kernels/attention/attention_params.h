@@ -16,8 +16,9 @@ struct AttentionCall {
   size_t head_bytes = 0;  // K and V of one head
   size_t v_offset = 0;    // of V behind K
   int64_t head_dim = 0;
-  int64_t group = 0;  // query heads of one kv head
-  float scale = 1.0f;
+  int64_t group = 0;     // query heads of one kv head
+  float scale = 1.0f;    // that of the cache's keys included
+  float v_scale = 1.0f;  // of the cache's values
   float softcap = 0.0f;
   int64_t sliding_window = 0;
   bool bidirectional = false;
@@ -62,6 +63,12 @@ struct AttentionScratch {
   float* panel = nullptr;        // [kAttentionPanelFloats] K or V of a few pages, widened
 };
 
+/// What K and V are multiplied with before a one-byte cache rounds them; other caches ignore it.
+struct KvFactors {
+  float k = 1.0f;
+  float v = 1.0f;
+};
+
 inline constexpr int kAttentionChunkPages = 16;
 inline constexpr int kAttentionChunkKeys = 256;
 inline constexpr int kAttentionPanelFloats = 64 * 64;  // 64 dims of 4 pages: 16 KiB
@@ -79,11 +86,11 @@ struct AttentionKernels {
   /// state = state joined with a later chunk's result; start from m = -inf.
   void (*merge)(int64_t num_rows, int64_t head_dim, const AttentionState& state,
                 const AttentionState& chunk);
-  /// out = o / l.
+  /// out = o / l, times the cache's scale of V.
   void (*finish)(const AttentionCall&, const AttentionTile&, const AttentionState& state);
   /// K and V of one token and head into place `offset` of their page.
   void (*write_token)(std::byte* k_page, std::byte* v_page, int64_t offset, const float* k,
-                      const float* v, int64_t head_dim);
+                      const float* v, int64_t head_dim, const KvFactors& factors);
 };
 
 /// The chosen variant, of a cache of `dtype`.

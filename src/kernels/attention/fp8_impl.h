@@ -64,24 +64,27 @@ __attribute__((always_inline)) inline typename S::I fp8_bits(typename S::F x) {
   return S::ior(S::ior(code, nan), S::iand(S::template srl<24>(bits), S::iset1(0x80)));
 }
 
-/// One token of one head: K [head_dim / 2][16][2], rotated, V [8][head_dim][2].
+/// One token of one head: K [head_dim / 2][16][2], rotated, V [8][head_dim][2]; both times
+/// `factors`.
 template <class S, class Form>
 void write_bytes(std::byte* k_page, std::byte* v_page, int64_t offset, const float* k,
-                 const float* v, int64_t head_dim) {
+                 const float* v, int64_t head_dim, const KvFactors& factors) {
   std::byte codes[16];
   std::byte* k_to = k_page + 2 * offset;
-  const typename S::F factor = S::set1(key_rotation_factor(rotation_dims(head_dim)));
+  const typename S::F k_factor = S::set1(key_rotation_factor(rotation_dims(head_dim)) * factors.k);
+  const typename S::F v_factor = S::set1(factors.v);
   for_rotated<S>(k, head_dim, [&](const float* piece, int64_t, int64_t num_dims) {
     for (int64_t d = 0; d < num_dims; d += 16) {
       const int n = static_cast<int>(num_dims - d < 16 ? num_dims - d : 16);
-      S::store_low_bytes(codes, fp8_bits<S, Form>(S::mul(S::load(piece + d), factor)));
+      S::store_low_bytes(codes, fp8_bits<S, Form>(S::mul(S::load(piece + d), k_factor)));
       for (int i = 0; i < n / 2; ++i, k_to += 32) __builtin_memcpy(k_to, codes + 2 * i, 2);
     }
   });
   std::byte* v_to = v_page + offset / 2 * head_dim * 2 + offset % 2;
   for (int64_t d = 0; d < head_dim; d += 16) {
     const int n = static_cast<int>(head_dim - d < 16 ? head_dim - d : 16);
-    S::store_low_bytes(codes, fp8_bits<S, Form>(n == 16 ? S::load(v + d) : S::load_n(v + d, n)));
+    const typename S::F x = n == 16 ? S::load(v + d) : S::load_n(v + d, n);
+    S::store_low_bytes(codes, fp8_bits<S, Form>(S::mul(x, v_factor)));
     for (int i = 0; i < n; ++i, v_to += 2) *v_to = codes[i];
   }
 }

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "kernels/attention/kv_writer.h"
+#include "kernels/attention/rotate_impl.h"
 
 namespace octavo::kernels {
 namespace {
@@ -13,6 +14,11 @@ constexpr int64_t kTokensPerTask = 64;
 
 size_t kv_page_bytes(device::DType dtype, int64_t num_kv_heads, int64_t head_dim) {
   return static_cast<size_t>(2 * kPageTokens * num_kv_heads * head_dim) * device::size_of(dtype);
+}
+
+float rotated_key_growth(int64_t head_dim) {
+  const int64_t dims = rotation_dims(head_dim);
+  return static_cast<float>(dims) * key_rotation_factor(dims);
 }
 
 void kv_write(const KernelContext& ctx, const KvLayer& layer, const KvTokens& tokens,

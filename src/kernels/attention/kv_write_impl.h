@@ -44,7 +44,7 @@ inline void write_floats(std::byte* k_page, std::byte* v_page, int64_t offset, c
 
 template <class S, class T>
 void write_token(std::byte* k_page, std::byte* v_page, int64_t offset, const float* k,
-                 const float* v, int64_t head_dim) {
+                 const float* v, int64_t head_dim, const KvFactors&) {
   if constexpr (T::kParts == 1) {
     write_floats(k_page, v_page, offset, k, v, head_dim);
   } else {

@@ -15,7 +15,8 @@ class KvWriter {
         tokens_(tokens),
         write_token_(attention_kernels_of(layer.dtype).write_token),
         page_bytes_(kv_page_bytes(layer.dtype, layer.num_kv_heads, layer.head_dim)),
-        head_bytes_(kv_page_bytes(layer.dtype, 1, layer.head_dim)) {}
+        head_bytes_(kv_page_bytes(layer.dtype, 1, layer.head_dim)),
+        factors_{1.0f / layer.k_scale, 1.0f / layer.v_scale} {}
 
   int64_t page(int64_t token) const { return tokens_.slot_mapping[token] / kPageTokens; }
 
@@ -38,7 +39,7 @@ class KvWriter {
     if (offset == 0) std::memset(k_page, 0, head_bytes_);
     const int64_t from = token * tokens_.stride + head * layer_.head_dim;
     write_token_(k_page, k_page + head_bytes_ / 2, offset, tokens_.k + from, tokens_.v + from,
-                 layer_.head_dim);
+                 layer_.head_dim, factors_);
   }
 
  private:
@@ -51,6 +52,7 @@ class KvWriter {
   const KvTokens& tokens_;
   decltype(AttentionKernels::write_token) write_token_;
   size_t page_bytes_, head_bytes_;
+  KvFactors factors_;
 };
 
 }  // namespace octavo::kernels

@@ -316,14 +316,6 @@ TEST(PackedModules, ZeroBiasesOfAutoGptqAreNoStrayTensors) {
   EXPECT_THAT(error_after("gptq-4-v1", with_bias(0x3c00)), HasSubstr("up_proj.bias"));
 }
 
-TEST(PackedModules, ScalesOfAQuantisedCacheArePassedOver) {
-  const auto with_scales = [](TestCheckpoint& c) {
-    c.add("model.layers.0.self_attn.k_scale", {1}, {0.5f});
-    c.add("model.layers.0.self_attn.v_scale", {1}, {0.5f});
-  };
-  EXPECT_EQ(error_after("fp8-block", with_scales), "no error");
-}
-
 /// The last block of rows and of columns may be cut off: 128 by 128 of a matrix of 160 by 576.
 TEST(PackedModules, Fp8BlocksMayEndWithTheMatrix) {
   constexpr int64_t kRows = 160, kCols = 576;

@@ -2,19 +2,11 @@
 
 #include <algorithm>
 
-#include "base/log.h"
 #include "model/weights/packed_modules.h"
 #include "model/weights/weight_source.h"
 
 namespace octavo::model {
 namespace {
-
-/// Scales of a quantised KV cache. The cache here has none, so they are passed over.
-bool is_kv_scale(std::string_view name) {
-  constexpr std::string_view kEnds[] = {".k_scale",    ".v_scale",      ".q_scale",
-                                        ".prob_scale", ".k_zero_point", ".v_zero_point"};
-  return std::ranges::any_of(kEnds, [&](std::string_view end) { return name.ends_with(end); });
-}
 
 bool is_all_zero(const checkpoint::Tensor& tensor) {
   return std::ranges::all_of(tensor.data, [](std::byte byte) { return byte == std::byte{}; });
@@ -55,22 +47,12 @@ class PackedSource final : public WeightSource {
   void mark_taken(const checkpoint::Tensor& tensor) override { inner_->mark_taken(tensor); }
 
   Status check_all_taken(int64_t num_layers, bool tied) override {
-    bool has_kv_scales = false;
     for (const checkpoint::Tensor& tensor : checkpoint_.tensors()) {
-      if (is_kv_scale(tensor.name)) {
-        has_kv_scales = true;
-        inner_->mark_taken(tensor);
-      }
       // AutoGPTQ writes a bias for every module, zeros where the model has none.
       if (plan_.method == QuantMethod::kGptq && tensor.name.ends_with(".bias") &&
           is_all_zero(tensor)) {
         inner_->mark_taken(tensor);
       }
-    }
-    if (has_kv_scales) {
-      log::warning(log::Source::kEngineCore,
-                   "{}: scales of a quantised KV cache are not used: the cache has none",
-                   checkpoint_.path());
     }
     return inner_->check_all_taken(num_layers, tied);
   }
