@@ -17,6 +17,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/thread_name.h"
+
 namespace octavo::log {
 namespace {
 
@@ -114,7 +116,7 @@ class Writer {
   }
 
   void run() {
-    pthread_setname_np(pthread_self(), "octavo-log");
+    name_this_thread("log");
     std::unique_lock lock(mutex_);
     for (;;) {
       arrived_.wait(lock, [this] { return !lines_.empty(); });

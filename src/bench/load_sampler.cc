@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/thread_name.h"
 #include "bench/gpu_facts.h"
 #include "client/metrics_text.h"
 #include "client/wait.h"
@@ -51,7 +52,10 @@ void add_sample(std::string_view metrics_text, LoadPeaks& peaks) {
 
 struct LoadSampler::Impl {
   explicit Impl(Server of) : server(std::move(of)) {
-    thread = std::thread([this] { work(); });
+    thread = std::thread([this] {
+      name_this_thread("sampler");
+      work();
+    });
   }
   ~Impl() { stop(); }
 

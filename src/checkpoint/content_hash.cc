@@ -15,6 +15,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/thread_name.h"
+
 namespace octavo::checkpoint {
 namespace {
 
@@ -100,6 +102,7 @@ ContentHash::Answer ContentHash::ask() {
   answer_.state = State::kComputing;
   try {
     thread_ = std::jthread([this](const std::stop_token& stop) {
+      name_this_thread("hash");
       lower_priority();
       Answer answer = compute(stop);
       const std::lock_guard inner(mutex_);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/thread_name.h"
 
 namespace octavo::device {
 namespace {
@@ -105,6 +106,7 @@ struct ThreadPool::State {
   }
 
   void work(int thread_index) {
+    name_this_thread("compute");
     uint32_t last = 0;
     while (true) {
       wait_for_job(last);

@@ -2,6 +2,7 @@
 #include <thread>
 
 #include "base/log.h"
+#include "base/thread_name.h"
 #include "engine/engine.h"
 
 namespace octavo::engine {
@@ -36,7 +37,10 @@ EngineThread::EngineThread(Engine& engine) : state_(std::make_unique<State>(engi
 EngineThread::~EngineThread() { stop(); }
 
 void EngineThread::start() {
-  state_->thread = std::thread([state = state_.get()] { state->run(); });
+  state_->thread = std::thread([state = state_.get()] {
+    name_this_thread("engine");
+    state->run();
+  });
 }
 
 void EngineThread::stop() {

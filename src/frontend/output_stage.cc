@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/thread_name.h"
 
 namespace octavo::frontend {
 
@@ -63,7 +64,10 @@ void OutputStage::start(engine::Engine& engine, observability::EngineMetrics& me
   engine_ = &engine;
   stats_ = stats;
   accounting_ = std::make_unique<RequestAccounting>(metrics, stats);
-  thread_ = std::thread([this] { run(); });
+  thread_ = std::thread([this] {
+    name_this_thread("output");
+    run();
+  });
 }
 
 void OutputStage::stop() {

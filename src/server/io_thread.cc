@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -16,6 +15,7 @@
 #include <exception>
 
 #include "base/log.h"
+#include "base/thread_name.h"
 
 namespace octavo::server {
 namespace {
@@ -64,7 +64,7 @@ IoThread::~IoThread() { stop(); }
 
 void IoThread::start() {
   thread_ = std::thread([context = context_] {
-    pthread_setname_np(pthread_self(), "octavo-http");
+    name_this_thread("http");
     const auto guard = boost::asio::make_work_guard(*context);
     run_loop(*context);
   });

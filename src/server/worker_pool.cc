@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/thread_name.h"
+
 namespace octavo::server {
 
 WorkerPool::WorkerPool(int num_threads, size_t max_queued) : max_queued_(max_queued) {
@@ -42,6 +44,7 @@ void WorkerPool::stop() {
 }
 
 void WorkerPool::run() {
+  name_this_thread("worker");
   std::unique_lock lock(mutex_);
   for (;;) {
     ready_.wait(lock, [this] { return stopping_ || !started_.empty() || !fresh_.empty(); });

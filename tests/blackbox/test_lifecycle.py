@@ -239,6 +239,15 @@ def test_a_reader_of_stdout_that_stops_delays_nobody():
         process.wait()
 
 
+def test_threads_have_names(own_server):
+    server = own_server("--num-threads", "2")
+    server.complete("Hi", max_tokens=2)
+    tasks = Path(f"/proc/{server.process.pid}/task")
+    names = {path.read_text().strip() for path in tasks.glob("*/comm")}
+    assert names >= {"octavo", *(f"octavo-{role}" for role in (
+        "http", "worker", "engine", "compute", "output", "log"))}, names
+
+
 def test_unix_socket(own_server, tmp_path):
     path = tmp_path / "octavo.sock"
     process = subprocess.Popen(
