@@ -57,6 +57,22 @@ def test_a_declared_checkpoint_without_packed_modules_runs_as_it_is(start_server
     server.stop()
 
 
+def test_a_scheme_of_the_kv_cache_makes_auto_fp8(start_server, declared):
+    scheme = {"type": "float", "num_bits": 8, "strategy": "tensor", "symmetric": True}
+    model = declared(quant_method="compressed-tensors", kv_cache_scheme=scheme)
+    for flags, dtype in ([], "fp8_e4m3"), (["--kv-cache-dtype", "bfloat16"], "bfloat16"):
+        server = start_server(*flags, model=model, length=256)
+        assert server.get("/octavo/config").json["cache"]["kv_cache_dtype"] == dtype
+        server.stop()
+
+
+def test_a_scheme_of_the_kv_cache_that_is_not_read_is_named(start_server, declared):
+    model = declared(quant_method="compressed-tensors",
+                     kv_cache_scheme={"type": "int", "num_bits": 8})
+    text = start_error(start_server, model)
+    assert "kv_cache_scheme.type" in text and "--kv-cache-dtype bfloat16" in text
+
+
 @pytest.mark.parametrize("method,stored", [("int8", "Q8_0"), ("q4", "Q4_1"), ("fp8", "F8G128")])
 def test_an_unquantised_checkpoint_is_packed_at_load(start_server, method, stored):
     def answer(*flags):
