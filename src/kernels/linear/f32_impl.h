@@ -171,19 +171,19 @@ struct F32Group {
   const std::byte* next;  // what follows the panels, or nullptr
 };
 
-/// Tile `tile` of `num_tiles` fetches its part of the `bytes` at `next` of each panel. Evenly: in
-/// bursts they would be waited for.
-inline void set_fetch(F32Block& block, const std::byte* next, size_t bytes, int64_t tile,
-                      int64_t num_tiles) {
-  const auto lines = static_cast<int64_t>(bytes + 63) / 64;
-  const int64_t cols = num_tiles * block.num_cols;
-  block.fetch_cols = 1;
-  while (block.fetch_cols * 2 * lines <= cols) block.fetch_cols *= 2;
-  const int64_t steps = (block.num_cols + block.fetch_cols - 1) / block.fetch_cols;
-  const int64_t per_step = (lines + num_tiles * steps - 1) / (num_tiles * steps);
-  const int64_t first = tile * steps * per_step;
-  block.next = next + first * 64;
-  block.lines = next == nullptr || first >= lines ? 0 : per_step;
+/// How the tiles of a block share in fetching so many bytes of each panel: evenly, because what is
+/// fetched in a burst is waited for.
+struct FetchPlan {
+  int64_t lines;  // in all
+  int64_t cols, lines_at_once, lines_of_tile;
+};
+inline FetchPlan plan_fetch(size_t bytes, int64_t num_cols, int64_t num_tiles) {
+  FetchPlan plan{static_cast<int64_t>(bytes + 63) / 64, 1, 0, 0};
+  while (plan.cols * 2 * plan.lines <= num_tiles * num_cols) plan.cols *= 2;
+  const int64_t steps = (num_cols + plan.cols - 1) / plan.cols;
+  plan.lines_at_once = (plan.lines + num_tiles * steps - 1) / (num_tiles * steps);
+  plan.lines_of_tile = plan.lines_at_once * steps;
+  return plan;
 }
 
 /// All products of a group, one block of columns after the other.
@@ -192,6 +192,8 @@ void multiply_group(const LinearCall& call, const F32Source& source, const F32Gr
                     F32Scratch& scratch) {
   static_assert(T::kPanels <= 3);
   const int64_t num_tiles = (group.num_rows + T::kRows - 1) / T::kRows;
+  const int64_t least_height = group.num_rows / num_tiles;
+  const int64_t higher_tiles = group.num_rows % num_tiles;
   const std::byte* weight = call.weight + static_cast<size_t>(group.panel) * call.panel_bytes;
   F32Block block{};
   block.x_stride = call.x_row_bytes / sizeof(float);
@@ -214,14 +216,21 @@ void multiply_group(const LinearCall& call, const F32Source& source, const F32Gr
       block.panel_bytes = static_cast<size_t>(floats) * sizeof(float);
     }
     weight += source.block_bytes;
+    const FetchPlan plan = plan_fetch(source.block_bytes, block.num_cols, num_tiles);
+    const std::byte* const next = block.is_last ? group.next : weight;
+    block.fetch_cols = plan.cols;
+    block.x = x;
+    block.sums = scratch.sums;
+    int64_t row = group.row;
     for (int64_t tile = 0; tile < num_tiles; ++tile) {
-      const int64_t first = group.num_rows * tile / num_tiles;
-      const int64_t height = group.num_rows * (tile + 1) / num_tiles - first;
-      block.x = x + static_cast<size_t>(first) * block.x_stride;
-      block.sums = scratch.sums + first * group.width * kPanelRows;
-      set_fetch(block, block.is_last ? group.next : weight, source.block_bytes, tile, num_tiles);
-      tile_of<T, T::kRows>(static_cast<int>(height), group.width)(call, block, group.row + first,
-                                                                  group.panel);
+      const int64_t fetched = tile * plan.lines_of_tile;
+      block.next = next + fetched * 64;
+      block.lines = next == nullptr || fetched >= plan.lines ? 0 : plan.lines_at_once;
+      const int64_t height = tile < higher_tiles ? least_height + 1 : least_height;
+      tile_of<T, T::kRows>(static_cast<int>(height), group.width)(call, block, row, group.panel);
+      row += height;
+      block.x += static_cast<size_t>(height) * block.x_stride;
+      block.sums += height * group.width * kPanelRows;
     }
     x += block.num_cols;
   }

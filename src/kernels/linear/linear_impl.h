@@ -173,6 +173,7 @@ struct Bf16Tiles {
   template <int MR, int NR>
   static constexpr TileFn kTile = bf16_tile<S, MR, NR>;
 };
+
 /// Table of the tiles of one height: widths 1..max.
 template <class T, int MR, int NR>
 auto tile_of_width(int width) {
@@ -204,9 +205,9 @@ Prefetch share_of_prefetch(const LinearCall& call, const LinearRange& range, int
     begin = range.next_weight;
     left = range.next_panels;
   }
-  if (T::kStepCols == 0 || left <= 0) return {};
+  if (left <= 0) return {};
   const int64_t panels = left < width ? left : width;
-  const int64_t steps = call.num_cols / (T::kStepCols > 0 ? T::kStepCols : 1) + 1;
+  const int64_t steps = call.num_cols / T::kStepCols + 1;
   const int64_t lines = panels * static_cast<int64_t>(call.panel_bytes) / 64;
   const int64_t per_step = (lines + num_tiles * steps - 1) / (num_tiles * steps);
   const int64_t first = tile * steps * per_step;
