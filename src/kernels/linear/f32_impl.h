@@ -41,7 +41,7 @@ struct WeightBF16 {
   static constexpr int kCols = 2;
   static constexpr size_t kBytes = 64;
   // Widening costs one instruction for eight FMAs. In its own order, for float32 only, it is rare.
-  static constexpr int64_t kDirectRows = kOddFirst ? INT64_MAX : 1;
+  static constexpr int64_t kDirectRows = kOddFirst ? 64 : 1;
   template <class S, int J>
   static __attribute__((always_inline)) inline typename S::F at(const std::byte* p) {
     const typename S::I pair = S::iload(p);
