@@ -128,6 +128,20 @@ TEST_P(Linear, TakesAnyNumberOfColumnsInTheFloatFormats) {
   }
 }
 
+/// More columns than pass at once: sums go from block to block, for few rows and for many.
+TEST_P(Linear, FloatsAreNearTheReferenceInSeveralBlocksOfColumns) {
+  for (const WeightFormat format : {WeightFormat::kF32, WeightFormat::kF16, WeightFormat::kBF16}) {
+    for (const Arithmetic arithmetic : {Arithmetic::kNative, Arithmetic::kF32}) {
+      for (const int64_t cols : {1040, 2065}) {
+        for (const int64_t tokens : {1, 8, 70}) {
+          expect_near_reference(format, arithmetic, 50, cols, tokens);
+          if (HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+}
+
 /// Promise P1: a row alone, in any batch, with any number of threads, has the same bits.
 /// Every height of every tile, both sides of where panels are unpacked first, more rows than a
 /// chunk or a task has; the portable row's tiles are two rows high.
