@@ -224,8 +224,8 @@ void multiply_group(const LinearCall& call, const F32Source& source, const F32Gr
     int64_t row = group.row;
     for (int64_t tile = 0; tile < num_tiles; ++tile) {
       const int64_t fetched = tile * plan.lines_of_tile;
-      block.next = next + fetched * 64;
       block.lines = next == nullptr || fetched >= plan.lines ? 0 : plan.lines_at_once;
+      block.next = block.lines == 0 ? nullptr : next + fetched * 64;
       const int64_t height = tile < higher_tiles ? least_height + 1 : least_height;
       tile_of<T, T::kRows>(static_cast<int>(height), group.width)(call, block, row, group.panel);
       row += height;
