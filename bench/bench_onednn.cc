@@ -1,5 +1,5 @@
 // Our products beside oneDNN's matmul on the same shapes in the same run, in turn.
-//   bench_onednn [threads]
+//   bench_onednn [threads] [type ...]     types: F32 BF16 Q8_0
 // Types: F32 and BF16 on both sides; Q8_0 (f32 in, rows quantised on the way, a scale for 32
 // columns) beside u8 by s8 with ready bytes and one scale, which is less work. Built where
 // libdnnl-dev is installed; oneDNN is no part of the product.
@@ -10,6 +10,7 @@
 #include <dnnl.hpp>
 #include <random>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -28,8 +29,9 @@ using namespace kernels;  // a program of its own
 struct Shape {
   int64_t rows, cols;
 };
-// SmolLM2-135M's layers and a larger model's.
-constexpr Shape kShapes[] = {{960, 576}, {3072, 576}, {576, 1536}, {4096, 4096}};
+// SmolLM2-135M's layers and an 8B's.
+constexpr Shape kShapes[] = {{960, 576},   {3072, 576},   {576, 1536},
+                             {4096, 4096}, {14336, 4096}, {4096, 14336}};
 constexpr int64_t kTokens[] = {1, 16, 64, 512};
 constexpr int kRounds = 9;
 /// Copies of a matrix that follow each other, so that small ones do not stay in L2.
@@ -178,6 +180,8 @@ int run(int argc, char** argv) {
       std::string(name_of(current_isa())).c_str(), threads, version->major, version->minor,
       version->patch, kRounds);
   for (const Type& type : kTypes) {
+    const auto is_type = [&](const char* name) { return std::string_view(name) == type.name; };
+    if (argc > 2 && std::none_of(argv + 2, argv + argc, is_type)) continue;
     for (const Shape& shape : kShapes) {
       for (const int64_t tokens : kTokens) compare({pool, workspace}, type, shape, tokens);
     }

@@ -128,6 +128,20 @@ TEST_P(Linear, TakesAnyNumberOfColumnsInTheFloatFormats) {
   }
 }
 
+/// More columns than pass at once: sums go from block to block, for few rows and for many.
+TEST_P(Linear, FloatsAreNearTheReferenceInSeveralBlocksOfColumns) {
+  for (const WeightFormat format : {WeightFormat::kF32, WeightFormat::kF16, WeightFormat::kBF16}) {
+    for (const Arithmetic arithmetic : {Arithmetic::kNative, Arithmetic::kF32}) {
+      for (const int64_t cols : {1040, 2065}) {
+        for (const int64_t tokens : {1, 8, 70}) {
+          expect_near_reference(format, arithmetic, 50, cols, tokens);
+          if (HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+}
+
 /// Promise P1: a row alone, in any batch, with any number of threads, has the same bits.
 /// Every height of every tile, both sides of where panels are unpacked first, more rows than a
 /// chunk or a task has; the portable row's tiles are two rows high.
@@ -145,12 +159,15 @@ TEST_P(Linear, RowsDoNotDependOnTheBatchOrTheThreads) {
       Machine one(1);
       Machine two(2);
       Machine five(5);
-      // More columns than the many-row paths unpack at once.
-      const bool in_chunks = format >= WeightFormat::kQ5_0;
+      // More columns than pass at once, where there are such blocks; for floats also an odd end.
+      const bool in_blocks = !is_block_format(format) || format >= WeightFormat::kQ5_0;
       const int64_t rows = 149;
-      const int64_t cols = whole_blocks(format, !in_chunks                      ? 576
-                                                : block_elements(format) == 256 ? 640
-                                                                                : 1056);
+      const int64_t wanted_cols = !in_blocks                       ? 576
+                                  : block_elements(format) == 256  ? 640
+                                  : is_block_format(format)        ? 1056
+                                  : arithmetic == Arithmetic::kF32 ? 1056
+                                                                   : 1057;
+      const int64_t cols = whole_blocks(format, wanted_cols);
       const Matrix matrix = make_matrix(one, format, arithmetic, rows, cols, 3);
       Numbers numbers(5);
       const std::vector<float> x = numbers.values(static_cast<size_t>(kMaxTokens * cols));

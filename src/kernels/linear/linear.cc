@@ -43,6 +43,10 @@ static_assert(kPanelRows == kRowAlignment);
 constexpr int64_t kForkElements = 16 << 10;
 constexpr size_t kRowChunkBytes = size_t{256} << 10;
 constexpr int64_t kMaxRowChunk = 512;
+/// Rows of more bytes make larger chunks, so that what is unpacked or widened serves more of them:
+/// as many rows as these, within half of a usual L2.
+constexpr int64_t kLeastRowChunk = 64, kWantedRowChunk = 128;
+constexpr size_t kLargeRowChunkBytes = size_t{1} << 20;
 
 void run_shared(const KernelContext& ctx, LinearRun run, const LinearCall& call,
                 int64_t num_tokens) {
@@ -169,8 +173,12 @@ size_t linear_scratch_bytes(const PackedMatrix& weight, int64_t num_tokens) {
 }
 
 int64_t rows_of_task(size_t x_row_bytes) {
-  const auto rows = static_cast<int64_t>(kRowChunkBytes / std::max<size_t>(x_row_bytes, 1));
-  return std::clamp<int64_t>(rows / 32 * 32, 64, kMaxRowChunk);
+  const auto rows_in = [&](size_t bytes) {
+    return static_cast<int64_t>(bytes / std::max<size_t>(x_row_bytes, 1)) / 32 * 32;
+  };
+  const int64_t least =
+      std::clamp<int64_t>(rows_in(kLargeRowChunkBytes), kLeastRowChunk, kWantedRowChunk);
+  return std::clamp<int64_t>(rows_in(kRowChunkBytes), least, kMaxRowChunk);
 }
 
 namespace {

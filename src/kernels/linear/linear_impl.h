@@ -102,45 +102,23 @@ void bf16_tile(const LinearCall& call, const std::byte* weight, int64_t row, int
   }
   const std::byte* x = call.x + static_cast<size_t>(row) * call.x_row_bytes;
   const int64_t num_pairs = (call.num_cols + 1) / 2;
-  for (int64_t k = 0; k < num_pairs; ++k, weight += 64, x += S::kBf16Dot ? 4 : 8) {
+  for (int64_t k = 0; k < num_pairs; ++k, weight += 64, x += 4) {
     if (k % (kBf16StepCols / 2) == 0) fetch_lines<S>(prefetch);
-    if constexpr (S::kBf16Dot) {
-      typename S::I w[NR];
+    typename S::I w[NR];
 #pragma GCC unroll 8
-      for (int n = 0; n < NR; ++n) w[n] = S::iload(weight + n * call.panel_bytes);
+    for (int n = 0; n < NR; ++n) w[n] = S::iload(weight + n * call.panel_bytes);
 #pragma GCC unroll 8
-      for (int m = 0; m < MR; ++m) {
-        const typename S::I pair = S::bcast4(x + m * call.x_row_bytes);
+    for (int m = 0; m < MR; ++m) {
+      const typename S::I pair = S::bcast4(x + m * call.x_row_bytes);
 #pragma GCC unroll 8
-        for (int n = 0; n < NR; ++n) sum[m][n] = S::dpbf16(sum[m][n], w[n], pair);
-      }
-    } else {
-      // Odd before even, as vdpbf16ps does. The second load of the weights costs less than the
-      // registers that would keep them.
-#pragma GCC unroll 2
-      for (int half = 1; half >= 0; --half) {
-        F w[NR];
-#pragma GCC unroll 8
-        for (int n = 0; n < NR; ++n) {
-          const typename S::I pair = S::iload(weight + n * call.panel_bytes);
-          w[n] = S::as_f(half == 1 ? S::iand(pair, S::iset1(static_cast<int32_t>(0xffff0000u)))
-                                   : S::template sll<16>(pair));
-        }
-#pragma GCC unroll 8
-        for (int m = 0; m < MR; ++m) {
-          float value;
-          __builtin_memcpy(&value, x + m * call.x_row_bytes + 4 * half, 4);
-#pragma GCC unroll 8
-          for (int n = 0; n < NR; ++n) sum[m][n] = S::fma(w[n], S::set1(value), sum[m][n]);
-        }
-      }
+      for (int n = 0; n < NR; ++n) sum[m][n] = S::dpbf16(sum[m][n], w[n], pair);
     }
   }
   store_tile<S, MR, NR>(call, row, panel, sum);
 }
 
-/// Rounds one row to bf16, padded to an even count with a zero: pairs for the dot instruction, f32
-/// where there is none.
+/// Rounds one row to bf16, padded to an even count with a zero: pairs for the dot instruction.
+/// Where there is none f32, the odd of each pair before the even, as the dot takes them.
 template <class S>
 void round_row_bf16(std::byte* out, const float* x, int64_t num_cols) {
   const int64_t padded = (num_cols + 1) / 2 * 2;
@@ -153,7 +131,8 @@ void round_row_bf16(std::byte* out, const float* x, int64_t num_cols) {
       S::store_low_halves(halves, S::bf16_bits(v));
       __builtin_memcpy(out + 2 * i, halves, static_cast<size_t>(2 * stored));
     } else {
-      S::store_n(reinterpret_cast<float*>(out) + i, S::round_bf16(v), stored);
+      S::store_n(reinterpret_cast<float*>(out) + i, S::template xor_lanes<1>(S::round_bf16(v)),
+                 stored);
     }
   }
 }
@@ -179,77 +158,6 @@ void prepare_each(const RowsToPrepare& rows) {
   }
 }
 
-// ---- f32 arithmetic: formats that widen in an instruction or two (the others: widened_impl.h)
-// ----
-
-/// Widens kStep elements along K of one panel; `use(j, w)` gets the 16 weights of element j.
-struct WeightF32 {
-  static constexpr int kStep = 1;
-  static constexpr size_t kStepBytes = 64;
-  template <class S, class Use>
-  static __attribute__((always_inline)) inline void widen(const std::byte* p, Use use) {
-    use(0, S::load(reinterpret_cast<const float*>(p)));
-  }
-};
-struct WeightF16 {
-  static constexpr int kStep = 1;
-  static constexpr size_t kStepBytes = 32;
-  template <class S, class Use>
-  static __attribute__((always_inline)) inline void widen(const std::byte* p, Use use) {
-    use(0, S::load_f16(p));
-  }
-};
-struct WeightBF16 {
-  static constexpr int kStep = 2;
-  static constexpr size_t kStepBytes = 64;
-  template <class S, class Use>
-  static __attribute__((always_inline)) inline void widen(const std::byte* p, Use use) {
-    const typename S::I w = S::iload(p);
-    use(0, S::as_f(S::template sll<16>(w)));
-    use(1, S::as_f(S::iand(w, S::iset1(static_cast<int32_t>(0xffff0000u)))));
-  }
-};
-template <class S, class W, int MR, int NR>
-void f32_tile(const LinearCall& call, const std::byte* weight, int64_t row, int64_t panel,
-              Prefetch) {
-  using F = typename S::F;
-  F sum[MR][NR];
-#pragma GCC unroll 8
-  for (int m = 0; m < MR; ++m) {
-#pragma GCC unroll 8
-    for (int n = 0; n < NR; ++n) sum[m][n] = S::zero();
-  }
-  const auto* x =
-      reinterpret_cast<const float*>(call.x + static_cast<size_t>(row) * call.x_row_bytes);
-  const size_t x_stride = call.x_row_bytes / sizeof(float);
-  int64_t k = 0;
-  for (; k + W::kStep <= call.num_cols; k += W::kStep, weight += W::kStepBytes) {
-#pragma GCC unroll 8
-    for (int n = 0; n < NR; ++n) {
-      W::template widen<S>(
-          weight + n * call.panel_bytes, [&](int j, F w) __attribute__((always_inline)) {
-#pragma GCC unroll 8
-            for (int m = 0; m < MR; ++m) {
-              sum[m][n] = S::fma(w, S::set1(x[m * x_stride + k + j]), sum[m][n]);
-            }
-          });
-    }
-  }
-  if (k < call.num_cols) {  // the odd last column of bf16: its partner in the panel is padding
-#pragma GCC unroll 8
-    for (int n = 0; n < NR; ++n) {
-      W::template widen<S>(
-          weight + n * call.panel_bytes, [&](int j, F w) __attribute__((always_inline)) {
-#pragma GCC unroll 8
-            for (int m = 0; m < MR; ++m) {
-              if (j == 0) sum[m][n] = S::fma(w, S::set1(x[m * x_stride + k]), sum[m][n]);
-            }
-          });
-    }
-  }
-  store_tile<S, MR, NR>(call, row, panel, sum);
-}
-
 // ---- which tiles cover a range ----
 
 /// `weight`: the first of the tile's panels, call.panel_bytes apart.
@@ -265,19 +173,10 @@ struct Bf16Tiles {
   template <int MR, int NR>
   static constexpr TileFn kTile = bf16_tile<S, MR, NR>;
 };
-template <class S, class W>
-struct F32Tiles {
-  static constexpr int kRows = S::kF32Rows, kPanels = S::kF32Panels;
-  static constexpr int kGemvPanels = S::kF32GemvPanels;
-  static constexpr int kLeastRows = 1;
-  static constexpr int64_t kStepCols = 0;  // compute-bound: fetches nothing
-  template <int MR, int NR>
-  static constexpr TileFn kTile = f32_tile<S, W, MR, NR>;
-};
 
 /// Table of the tiles of one height: widths 1..max.
 template <class T, int MR, int NR>
-TileFn tile_of_width(int width) {
+auto tile_of_width(int width) {
   if constexpr (NR == 1) {
     (void)width;
     return T::template kTile<MR, 1>;
@@ -286,11 +185,12 @@ TileFn tile_of_width(int width) {
   }
 }
 template <class T, int MR>
-TileFn tile_of(int height, int width) {
+auto tile_of(int height, int width) {
   constexpr int kWidth = MR == 1 && T::kGemvPanels > T::kPanels ? T::kGemvPanels : T::kPanels;
-  if (height == MR) return tile_of_width<T, MR, kWidth>(width);
-  if constexpr (MR > T::kLeastRows) return tile_of<T, MR - 1>(height, width);
-  return nullptr;
+  if constexpr (MR > T::kLeastRows) {
+    if (height < MR) return tile_of<T, MR - 1>(height, width);
+  }
+  return tile_of_width<T, MR, kWidth>(width);
 }
 
 /// The share of tile `tile` of `num_tiles` in fetching the panels from `panel` on.
@@ -305,9 +205,9 @@ Prefetch share_of_prefetch(const LinearCall& call, const LinearRange& range, int
     begin = range.next_weight;
     left = range.next_panels;
   }
-  if (T::kStepCols == 0 || left <= 0) return {};
+  if (left <= 0) return {};
   const int64_t panels = left < width ? left : width;
-  const int64_t steps = call.num_cols / (T::kStepCols > 0 ? T::kStepCols : 1) + 1;
+  const int64_t steps = call.num_cols / T::kStepCols + 1;
   const int64_t lines = panels * static_cast<int64_t>(call.panel_bytes) / 64;
   const int64_t per_step = (lines + num_tiles * steps - 1) / (num_tiles * steps);
   const int64_t first = tile * steps * per_step;
@@ -335,22 +235,6 @@ void run_tiles(const LinearCall& call, const LinearRange& range) {
     }
     panel += width;
   }
-}
-
-/// What this file computes; with S::kBytesOnly products of bytes alone, the rest is nullptr.
-template <class S>
-constexpr LinearKernels linear_kernels() {
-  LinearKernels kernels{};
-  if constexpr (!S::kBytesOnly) {
-    kernels.native[0] = kernels.f32[0] = run_tiles<F32Tiles<S, WeightF32>>;
-    kernels.native[1] = kernels.f32[1] = run_tiles<F32Tiles<S, WeightF16>>;
-    kernels.native[2] = run_tiles<Bf16Tiles<S>>;
-    kernels.f32[2] = run_tiles<F32Tiles<S, WeightBF16>>;
-    kernels.prepare[1] = prepare_each<round_row_f16<S>>;
-    kernels.prepare[2] = prepare_each<round_row_bf16<S>>;
-    kernels.bf16_bytes = S::kBf16Dot ? 2 : 4;
-  }
-  return kernels;
 }
 
 }  // namespace

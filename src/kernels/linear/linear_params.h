@@ -97,7 +97,9 @@ inline constexpr int kUnpackPanels = 2;
 inline constexpr int kNumWeightFormats = 20;
 inline constexpr int kGroupSizes = 3;  // 32, 64, 128
 enum : int {
-  kIndexBF16 = 2,
+  kIndexF32,
+  kIndexF16,
+  kIndexBF16,
   kIndexQ8_0,
   kIndexQ4_0,
   kIndexQ4_1,
@@ -116,7 +118,8 @@ enum : int {
 struct LinearKernels {
   LinearRun native[kNumWeightFormats];
   LinearRun f32[kNumWeightFormats];
-  int bf16_bytes;  // of one element of x as bf16 weights want it: bf16, or f32 holding a bf16
+  int bf16_bytes;  // of one element of x as bf16 weights want it: bf16, or f32 holding a bf16,
+                   // then the odd of each pair first
   LinearPrepare prepare[kNumWeightFormats];  // for native; nullptr: x is read as it is
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/linear/block_impl.h"
+#include "kernels/linear/f32_impl.h"
 #include "kernels/linear/linear_impl.h"
 #include "kernels/linear/quantise_impl.h"
 #include "kernels/linear/widened_impl.h"
@@ -35,10 +36,24 @@ constexpr void add_block_format(LinearKernels& kernels, int index) {
   }
 }
 
-/// Every format of one ISA.
+/// F32, F16 and BF16.
+template <class S>
+constexpr void add_floats(LinearKernels& kernels) {
+  static_assert(!S::kBf16Dot);  // linear_avx512_bf16.cc
+  kernels.native[kIndexF32] = kernels.f32[kIndexF32] = run_floats<S, WeightF32>;
+  kernels.native[kIndexF16] = kernels.f32[kIndexF16] = run_floats<S, WeightF16>;
+  kernels.native[kIndexBF16] = run_bf16_pairs<S>;
+  kernels.f32[kIndexBF16] = run_floats<S, WeightBF16<false>>;
+  kernels.prepare[kIndexF16] = prepare_each<round_row_f16<S>>;
+  kernels.prepare[kIndexBF16] = prepare_each<round_row_bf16<S>>;
+  kernels.bf16_bytes = 4;
+}
+
+/// Every format of one ISA; with S::kBytesOnly products of bytes alone, the rest is nullptr.
 template <class S>
 constexpr LinearKernels all_linear_kernels() {
-  LinearKernels kernels = linear_kernels<S>();
+  LinearKernels kernels{};
+  if constexpr (!S::kBytesOnly) add_floats<S>(kernels);
   add_block_format<S, Q8_0>(kernels, kIndexQ8_0);
   add_block_format<S, Q4_0>(kernels, kIndexQ4_0);
   add_block_format<S, Q4_1>(kernels, kIndexQ4_1);

@@ -8,6 +8,7 @@ namespace {
 /// For CPUs on which the bf16 dot is twice as fast as FMAs (Zen 4 and 5).
 struct SimdAvx512Bf16 : SimdAvx512Core {
   static constexpr bool kBf16Dot = true;
+  static constexpr int kBf16Rows = 8, kBf16Panels = 3, kBf16GemvPanels = 4;
   /// Subnormals become zero, as they would in dpbf16 anyway.
   OCTAVO_SIMD I bf16_bits(F x) {
     return _mm512_cvtepu16_epi32(reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x)));

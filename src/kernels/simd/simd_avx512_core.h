@@ -25,9 +25,9 @@ struct SimdAvx512Core {
   // 6x2: twelve integer sums, as many as two pipes with a latency of five need and some to spare at
   // the ends of blocks; twelve float sums, two weights, two scales, a broadcast: 29 of 32.
   static constexpr int kInt8Rows = 6, kInt8Panels = 2, kInt8GemvPanels = 1;
-  // 8x3: 24 sums, three weight registers. One row needs several chains to hide the dot's latency.
-  static constexpr int kBf16Rows = 8, kBf16Panels = 3, kBf16GemvPanels = 4;
-  static constexpr int kF32Rows = 6, kF32Panels = 2, kF32GemvPanels = 4;
+  // 8x3: 24 sums, three weights, a broadcast: 28 of 32. One row needs several chains to hide the
+  // latency of an FMA.
+  static constexpr int kF32Rows = 8, kF32Panels = 3, kF32GemvPanels = 4;
   static constexpr int kAttentionRows = 6, kAttentionPages = 4, kAttentionDims = 4;
   static constexpr int kAttentionPanelRows = 6, kSoftmaxPages = 4;
   // Sapphire Rapids takes two cycles for a vdpbf16ps and one for two FMAs: 87 against 175 GFLOP/s.
