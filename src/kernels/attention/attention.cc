@@ -197,12 +197,18 @@ class Plan {
   int64_t max_chunks_ = 0;
 };
 
+/// Makes a tile ready for its chunks. `writer`: null, or it has the tile's only token.
+void start_tile(const AttentionKernels& kernels, const AttentionCall& call,
+                const AttentionTile& tile, const KvWriter* writer, const ThreadMemory& mine) {
+  if (writer != nullptr) writer->fetch(tile.token, tile.kv_head);
+  kernels.load_queries(call, tile, mine.scratch);
+  if (writer != nullptr) writer->write(tile.token, tile.kv_head);
+}
+
 /// A whole tile, its chunks joined as they come. `next`: what this thread reads afterwards.
 void run_job(const AttentionKernels& kernels, const AttentionCall& call, const Job& job,
              const AttentionChunk& next, const KvWriter* writer, const ThreadMemory& mine) {
-  if (writer != nullptr) writer->fetch(job.tile.token, job.tile.kv_head);
-  kernels.load_queries(call, job.tile, mine.scratch);
-  if (writer != nullptr) writer->write(job.tile.token, job.tile.kv_head);
+  start_tile(kernels, call, job.tile, writer, mine);
   for (int64_t chunk = job.chunk_begin; chunk < job.chunk_end; ++chunk) {
     const bool first = chunk == job.chunk_begin;
     const AttentionChunk after =
@@ -264,10 +270,7 @@ void run_split(const KernelContext& ctx, const AttentionKernels& kernels, const 
             if (chunk < job.chunk_begin || chunk >= job.chunk_end) return;
             // The token itself is in the last chunk that it sees.
             const bool last = chunk == job.chunk_end - 1;
-            const KvWriter* const writes = last ? writer : nullptr;
-            if (writes != nullptr) writes->fetch(job.tile.token, job.tile.kv_head);
-            kernels.load_queries(call, job.tile, mine.scratch);
-            if (writes != nullptr) writes->write(job.tile.token, job.tile.kv_head);
+            start_tile(kernels, call, job.tile, last ? writer : nullptr, mine);
             AttentionChunk next;
             if (!last && task + 1 < end) next = {&job.tile, chunk + 1};
             kernels.run_chunk(call, {&job.tile, chunk}, next, mine.scratch, part(index, chunk));
