@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/log.h"
+#include "model/test_checkpoint.h"
 
 namespace octavo::engine::testing {
 
@@ -151,7 +152,8 @@ class Watcher {
 };
 
 /// P1: every request that came to its own end says the same as when it is alone on a roomy engine.
-std::string compare_with_alone(Harness& crowded, const std::map<int64_t, AddRequest>& requests) {
+std::string compare_with_alone(Harness& crowded, const HarnessOptions& options,
+                               const std::map<int64_t, AddRequest>& requests) {
   const auto equal = [](const TokenLogprobs& a, const TokenLogprobs& b) {
     const auto same = [](const TokenLogprobs::Entry& x, const TokenLogprobs::Entry& y) {
       return x.token == y.token && x.logprob == y.logprob && x.rank == y.rank;
@@ -162,10 +164,11 @@ std::string compare_with_alone(Harness& crowded, const std::map<int64_t, AddRequ
     const Collected& got = crowded.sink.requests[id];
     if (!got.finish_reason || got.finish_reason == FinishReason::kAbort) continue;
     Harness alone({.num_blocks = 200,
-                   .block_size = 3,
+                   .block_size = options.make_model ? options.block_size : 3,
                    .max_num_batched_tokens = 512,
-                   .max_model_len = crowded.engine->info().max_model_len,
-                   .enable_prefix_caching = false});
+                   .max_model_len = options.max_model_len,
+                   .enable_prefix_caching = false,
+                   .make_model = options.make_model});
     if (!alone.add(request).ok() || !alone.run()) return "alone did not end";
     const Collected& expected = alone.of(id);
     if (got.token_ids != expected.token_ids) return fmt::format("{}: other tokens", id);
@@ -209,7 +212,7 @@ std::string run_trace(const Trace& trace, int fail_allocation, int* num_allocati
   }
   if (num_allocations) *num_allocations = count;
   if (auto failure = watcher.at_end(); !failure.empty()) return failure;
-  return compare_with_alone(h, watcher.requests());
+  return compare_with_alone(h, trace.options, watcher.requests());
 }
 
 std::string shrink(Trace trace, const std::string& failure) {
@@ -268,6 +271,36 @@ TEST(EngineTraces, TheSameHoldsWithSeveralStepsInFlight) {
     trace.options.num_inflight_steps = 2 + static_cast<int>(seed % 3);
     const std::string failure = run_trace(trace);
     ASSERT_EQ(failure, "") << shrink(trace, failure);
+  }
+}
+
+/// The trace on a tiny decoder with random weights, whose pages hold `dtype`.
+Trace with_cache_of(device::DType dtype, Trace trace) {
+  HarnessOptions& o = trace.options;
+  const int64_t room = (o.num_blocks - 1) * o.block_size;
+  o.block_size = trace.seed % 2 == 0 ? 16 : 32;  // pages have 16 tokens
+  o.num_blocks = 1 + (room + o.block_size - 1) / o.block_size;
+  o.num_threads = 1 + static_cast<int>(trace.seed % 3);
+  o.make_model = [dtype](const kernels::KernelContext& ctx) {
+    const model::TestCheckpoint checkpoint(fmt::format(
+        R"({{"architectures": ["LlamaForCausalLM"], "vocab_size": {}, "hidden_size": 64,
+        "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "max_position_embeddings": 4096, "dtype": "bfloat16"}})",
+        FakeModel::kVocabSize));
+    return model::Model::load(checkpoint, {.kv_dtype = dtype}, ctx).value();
+  };
+  return trace;
+}
+
+TEST(EngineTraces, TheSameHoldsWithRealCachesOfEachType) {
+  log::set_level(log::Level::kError);
+  for (const device::DType dtype :
+       {device::DType::kBF16, device::DType::kE4M3, device::DType::kE5M2, device::DType::kF32}) {
+    for (uint64_t seed = 3001; seed <= 3025; ++seed) {
+      const Trace trace = with_cache_of(dtype, draw_trace(seed));
+      const std::string failure = run_trace(trace);
+      ASSERT_EQ(failure, "") << device::name_of(dtype) << ", " << shrink(trace, failure);
+    }
   }
 }
 

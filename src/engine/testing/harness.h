@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -60,14 +61,30 @@ struct HarnessOptions {
   int num_threads = 1;
   int num_inflight_steps = 1;
   config::EngineConfig config = {};
+  /// Makes another model than the fake one, of its vocabulary.
+  std::function<std::unique_ptr<model::Model>(const kernels::KernelContext&)> make_model = {};
 };
 
 /// A real engine over the fake model, on a clock that stands still.
 struct Harness {
   explicit Harness(const HarnessOptions& options = {}) {
-    auto owned = std::make_unique<FakeModel>();
-    model = owned.get();
-    CHECK(model->allocate_kv(options.num_blocks, options.block_size).ok());
+    auto pool = std::make_unique<device::ThreadPool>(options.num_threads);
+    auto workspace = std::make_unique<device::Workspace>();
+    const kernels::KernelContext ctx{*pool, *workspace};
+    const int64_t max_logits_rows = options.max_num_seqs + kMaxPromptLogprobRows;
+    std::unique_ptr<model::Model> owned;
+    if (options.make_model) {
+      owned = options.make_model(ctx);
+    } else {
+      auto fake = std::make_unique<FakeModel>();
+      model = fake.get();
+      owned = std::move(fake);
+    }
+    CHECK(owned->allocate_kv(options.num_blocks, options.block_size).ok());
+    CHECK(owned
+              ->reserve(ctx, options.max_num_batched_tokens, options.max_num_seqs, max_logits_rows,
+                        options.max_model_len)
+              .ok());
     EngineInfo info;
     info.max_model_len = options.max_model_len;
     info.max_num_seqs = options.max_num_seqs;
@@ -79,11 +96,9 @@ struct Harness {
     info.prefix_caching_hash_algo = "sha256_cbor";
     info.vocab_size = FakeModel::kVocabSize;
     std::unique_ptr<ModelRunner> runner =
-        DecoderRunner::create(RunnerOptions{options.block_size, options.max_num_batched_tokens,
-                                            options.max_num_seqs + kMaxPromptLogprobRows},
-                              std::move(owned),
-                              std::make_unique<device::ThreadPool>(options.num_threads),
-                              std::make_unique<device::Workspace>())
+        DecoderRunner::create(
+            RunnerOptions{options.block_size, options.max_num_batched_tokens, max_logits_rows},
+            std::move(owned), std::move(pool), std::move(workspace))
             .value();
     if (options.num_inflight_steps > 1) {
       auto owner = std::make_unique<DeferredRunner>(std::move(runner), options.num_inflight_steps);
@@ -118,7 +133,7 @@ struct Harness {
 
   ManualClock clock;
   CollectingSink sink;
-  FakeModel* model = nullptr;
+  FakeModel* model = nullptr;          // unless another was made
   DeferredRunner* deferred = nullptr;  // with several steps in flight
   std::unique_ptr<EngineCore> engine;
 };

@@ -1,6 +1,7 @@
 #include "kernels/attention/attention.h"
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
 #include <optional>
 #include <vector>
@@ -28,10 +29,32 @@ constexpr int64_t kTasksPerThread = 4;
 /// Results of chunks from which joining them is shared out: waking the pool costs as much as some.
 constexpr int64_t kPartsWorthTasks = 64;
 
-/// Tasks that a thread takes at once: where there are many, it knows which keys come next, and
-/// eight pieces a thread still balance.
+/// Tasks that a thread takes at once where there are many: neighbours lie side by side in memory,
+/// and eight pieces a thread still balance.
 int64_t piece_size(int64_t num_tasks, int num_threads) {
   return std::max<int64_t>(num_tasks / (int64_t{8} * num_threads), 1);
+}
+
+/// Runs tasks [0, count) on all threads in pieces of `grain`. Each takes the next task before it
+/// runs the one that it has, so that it can ask for the next keys meanwhile:
+/// run(task, next task or null, thread).
+template <class At, class Run>
+void run_in_chains(device::ThreadPool& pool, int64_t count, int64_t grain, At at, Run run) {
+  std::atomic<int64_t> first_free = 0;
+  pool.parallel_for(pool.num_threads(), 1, [&](int64_t, int64_t, int thread) {
+    decltype(at(0)) held;
+    while (true) {
+      const int64_t begin = first_free.fetch_add(grain, std::memory_order_relaxed);
+      if (begin >= count) break;
+      for (int64_t index = begin; index < std::min(begin + grain, count); ++index) {
+        const auto taken = at(index);
+        if (!taken) continue;
+        if (held) run(*held, &*taken, thread);
+        held = taken;
+      }
+    }
+    if (held) run(*held, nullptr, thread);
+  });
 }
 
 int64_t queries_per_tile(int64_t group) {
@@ -113,6 +136,7 @@ class Plan {
       : batch_(batch),
         window_(params.sliding_window),
         bidirectional_(params.mask == MaskKind::kBidirectional),
+        one_query_each_(one_query_each(batch)),
         num_kv_heads_(layer.num_kv_heads),
         tile_queries_(queries_per_tile(params.num_heads / layer.num_kv_heads)) {
     for (int64_t s = 0; s < batch.num_seqs; ++s) {
@@ -126,15 +150,12 @@ class Plan {
   int64_t num_jobs() const { return num_query_tiles_ * num_kv_heads_; }
   int64_t max_chunks() const { return max_chunks_; }
 
-  /// Calls f(job index, job) for jobs [begin, end).
-  template <class F>
-  void for_jobs(int64_t begin, int64_t end, F f) const {
-    int64_t index = begin;
-    int64_t first = 0;  // job of sequence s
-    for (int64_t s = 0; s < batch_.num_seqs && index < end; ++s) {
+  Job job(int64_t index) const {
+    if (one_query_each_) return job(index / num_kv_heads_, index % num_kv_heads_);
+    for (int64_t s = 0;; ++s) {
       const int64_t jobs = tiles_of(s) * num_kv_heads_;
-      for (; index < std::min(first + jobs, end); ++index) f(index, job(s, index - first));
-      first += jobs;
+      if (index < jobs) return job(s, index);
+      index -= jobs;
     }
   }
 
@@ -191,18 +212,25 @@ class Plan {
   const AttentionBatch& batch_;
   int64_t window_;
   bool bidirectional_;
+  bool one_query_each_;
   int64_t num_kv_heads_;
   int64_t tile_queries_;
   int64_t num_query_tiles_ = 0;
   int64_t max_chunks_ = 0;
 };
 
+/// Makes a tile ready for its chunks. `writer`: null, or it has the tile's only token.
+void start_tile(const AttentionKernels& kernels, const AttentionCall& call,
+                const AttentionTile& tile, const KvWriter* writer, const ThreadMemory& mine) {
+  if (writer != nullptr) writer->fetch(tile.token, tile.kv_head);
+  kernels.load_queries(call, tile, mine.scratch);
+  if (writer != nullptr) writer->write(tile.token, tile.kv_head);
+}
+
 /// A whole tile, its chunks joined as they come. `next`: what this thread reads afterwards.
 void run_job(const AttentionKernels& kernels, const AttentionCall& call, const Job& job,
              const AttentionChunk& next, const KvWriter* writer, const ThreadMemory& mine) {
-  if (writer != nullptr) writer->fetch(job.tile.token, job.tile.kv_head);
-  kernels.load_queries(call, job.tile, mine.scratch);
-  if (writer != nullptr) writer->write(job.tile.token, job.tile.kv_head);
+  start_tile(kernels, call, job.tile, writer, mine);
   for (int64_t chunk = job.chunk_begin; chunk < job.chunk_end; ++chunk) {
     const bool first = chunk == job.chunk_begin;
     const AttentionChunk after =
@@ -222,28 +250,31 @@ void run_tiles(const KernelContext& ctx, const AttentionKernels& kernels, const 
                const Plan& plan, const KvWriter* writer, std::byte* memory, int64_t tile_rows) {
   const size_t bytes = thread_bytes(tile_rows, call.head_dim);
   const int64_t num_jobs = plan.num_jobs();
-  // Tiles of many queries take long and need no help from memory: they are shared out one by one.
+  // From the end: a prompt's last tiles see the most keys, and a long task is best not the last.
+  const auto at = [&](int64_t task) { return std::optional(plan.job(num_jobs - 1 - task)); };
+  // Tiles of many queries take long and are shared out one by one.
   const int64_t grain =
       one_query_each(plan.batch()) ? piece_size(num_jobs, ctx.pool.num_threads()) : 1;
-  ctx.pool.parallel_for(num_jobs, grain, [&](int64_t begin, int64_t end, int thread) {
+  run_in_chains(ctx.pool, num_jobs, grain, at, [&](const Job& job, const Job* after, int thread) {
     const ThreadMemory mine =
         place_memory(memory + static_cast<size_t>(thread) * bytes, tile_rows, call.head_dim);
-    std::optional<Job> job;  // runs when the one behind it is known
-    // From the end: a prompt's last tiles see the most keys, and a long task is best not the last.
-    plan.for_jobs(num_jobs - end, num_jobs - begin, [&](int64_t, const Job& after) {
-      if (job) run_job(kernels, call, *job, {&after.tile, after.chunk_begin}, writer, mine);
-      job = after;
-    });
-    if (job) run_job(kernels, call, *job, {}, writer, mine);
+    AttentionChunk next;
+    if (after != nullptr) next = {&after->tile, after->chunk_begin};
+    run_job(kernels, call, job, next, writer, mine);
   });
 }
+
+/// A chunk of one tile as a task.
+struct ChunkTask {
+  Job job;
+  int64_t index, chunk;  // of the job, in its sequence
+};
 
 /// Few tiles with many chunks (a decode step of few sequences): each chunk is a task of its own,
 /// the results are joined in the same order afterwards.
 void run_split(const KernelContext& ctx, const AttentionKernels& kernels, const AttentionCall& call,
                const Plan& plan, const KvWriter* writer, std::byte* memory, int64_t tile_rows) {
   const int64_t max_chunks = plan.max_chunks();
-  const int num_threads = ctx.pool.num_threads();
   const size_t bytes = thread_bytes(tile_rows, call.head_dim);
   const size_t part_bytes = round_up_64(state_bytes(tile_rows, call.head_dim));
   std::byte* const parts =
@@ -253,26 +284,23 @@ void run_split(const KernelContext& ctx, const AttentionKernels& kernels, const 
                        tile_rows);
   };
   const int64_t num_tasks = plan.num_jobs() * max_chunks;
-  ctx.pool.parallel_for(
-      num_tasks, piece_size(num_tasks, num_threads), [&](int64_t begin, int64_t end, int thread) {
+  const auto at = [&](int64_t task) -> std::optional<ChunkTask> {
+    const int64_t index = task / max_chunks, chunk = task % max_chunks;
+    const Job job = plan.job(index);
+    if (chunk < job.chunk_begin || chunk >= job.chunk_end) return std::nullopt;
+    return ChunkTask{job, index, chunk};
+  };
+  run_in_chains(
+      ctx.pool, num_tasks, 1, at, [&](const ChunkTask& task, const ChunkTask* after, int thread) {
         const ThreadMemory mine =
             place_memory(memory + static_cast<size_t>(thread) * bytes, tile_rows, call.head_dim);
-        for (int64_t task = begin; task < end; ++task) {
-          const int64_t index = task / max_chunks;
-          const int64_t chunk = task % max_chunks;
-          plan.for_jobs(index, index + 1, [&](int64_t, const Job& job) {
-            if (chunk < job.chunk_begin || chunk >= job.chunk_end) return;
-            // The token itself is in the last chunk that it sees.
-            const bool last = chunk == job.chunk_end - 1;
-            const KvWriter* const writes = last ? writer : nullptr;
-            if (writes != nullptr) writes->fetch(job.tile.token, job.tile.kv_head);
-            kernels.load_queries(call, job.tile, mine.scratch);
-            if (writes != nullptr) writes->write(job.tile.token, job.tile.kv_head);
-            AttentionChunk next;
-            if (!last && task + 1 < end) next = {&job.tile, chunk + 1};
-            kernels.run_chunk(call, {&job.tile, chunk}, next, mine.scratch, part(index, chunk));
-          });
-        }
+        // The token itself is in the last chunk that it sees.
+        const bool last = task.chunk == task.job.chunk_end - 1;
+        start_tile(kernels, call, task.job.tile, last ? writer : nullptr, mine);
+        AttentionChunk next;
+        if (after != nullptr) next = {&after->job.tile, after->chunk};
+        kernels.run_chunk(call, {&task.job.tile, task.chunk}, next, mine.scratch,
+                          part(task.index, task.chunk));
       });
   // Joining 125 chunks takes 2 % of reading them on one thread: with many threads it would be seen.
   const int64_t jobs_per_task = num_tasks < kPartsWorthTasks ? plan.num_jobs() : 1;
@@ -280,14 +308,15 @@ void run_split(const KernelContext& ctx, const AttentionKernels& kernels, const 
       plan.num_jobs(), jobs_per_task, [&](int64_t begin, int64_t end, int thread) {
         const ThreadMemory mine =
             place_memory(memory + static_cast<size_t>(thread) * bytes, tile_rows, call.head_dim);
-        plan.for_jobs(begin, end, [&](int64_t index, const Job& job) {
+        for (int64_t index = begin; index < end; ++index) {
+          const Job job = plan.job(index);
           const int64_t rows = job.tile.num_queries * call.group;
           reset_state(mine.state, rows);
           for (int64_t chunk = job.chunk_begin; chunk < job.chunk_end; ++chunk) {
             kernels.merge(rows, call.head_dim, mine.state, part(index, chunk));
           }
           kernels.finish(call, job.tile, mine.state);
-        });
+        }
       });
 }
 

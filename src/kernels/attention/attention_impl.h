@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/attention/panel_impl.h"
+#include "kernels/attention/code_panels_impl.h"
 #include "kernels/attention/rotate_impl.h"
 #include "kernels/attention/softmax_impl.h"
 
@@ -35,11 +35,11 @@ __attribute__((always_inline)) inline void load_query(std::byte* to, const float
 }
 
 /// `Rotated`: are the cache's keys rotated?
-template <class S, class T, bool Rotated = false>
+template <class S, class T, bool Rotated = T::kCodes>
 void load_queries(const AttentionCall& call, const AttentionTile& tile,
                   const AttentionScratch& scratch) {
   // Without a cap the exponent is taken to base 2: the factor is folded into the query.
-  float factor = call.softcap > 0.0f ? call.scale : call.scale * kLog2e;
+  float factor = (call.softcap > 0.0f ? call.scale : call.scale * kLog2e) * T::kFactor;
   if constexpr (Rotated) factor *= query_rotation_factor(rotation_dims(call.head_dim));
   const int64_t row_bytes = call.head_dim * kElementBytes<S, T>;
   std::byte* to = scratch.q;
@@ -101,13 +101,30 @@ void score_tile(const AttentionCall& call, const std::byte* q, const ChunkView& 
   }
 }
 
+/// While the softmax of a row runs, memory has nothing to do: the first rows of a tile ask for this
+/// much of each page's keys of the next chunk, as many rows as a decode step of small groups has.
+constexpr size_t kEarlyBytes = 256;
+constexpr int64_t kEarlyRows = 3;
+
+template <class S>
+void fetch_early(const AttentionCall& call, const ChunkView& next, int64_t row) {
+  if (row >= kEarlyRows) return;
+  const size_t begin = static_cast<size_t>(row) * kEarlyBytes;
+  for (int p = next.page_begin; p < next.page_end; ++p) {
+    for (size_t i = begin; i < begin + kEarlyBytes && i < call.v_offset; i += 64) {
+      S::prefetch_l2(next.pages[p] + i);
+    }
+  }
+}
+
 /// Weighted sums of V over the pages of `span`, from zero or on top of what is in o: MR rows, ND
 /// vectors of 16 dims, the last of `lanes` lanes. These values were asked for while the scores were
-/// computed; what is asked for now are the keys of `next`, so that memory is never idle.
+/// computed; what is asked for now are the keys of `next` from `early` bytes on, so that memory is
+/// never idle.
 template <class S, class T, int MR, int ND>
 void value_tile(const AttentionCall& call, const std::byte* weights, size_t weight_stride,
-                const ChunkView& view, const KeySpan& span, const ChunkView& next, bool add,
-                int64_t dim, int lanes, float* o) {
+                const ChunkView& view, const KeySpan& span, const ChunkView& next, size_t early,
+                bool add, int64_t dim, int lanes, float* o) {
   using F = typename S::F;
   constexpr int kVectors = 16 / T::kParts;  // of tokens in a page
   constexpr auto kBytes = static_cast<size_t>(kElementBytes<S, T>);
@@ -139,7 +156,8 @@ void value_tile(const AttentionCall& call, const std::byte* weights, size_t weig
     const bool fetch = p >= next.page_begin && p < next.page_end;
     for (int t = 0; t < vectors; ++t, v += v_stride, w += kBytes * T::kParts) {
       if (fetch) {
-        for (size_t i = 64 * static_cast<size_t>(t); i < call.v_offset; i += 64 * kVectors) {
+        for (size_t i = early + 64 * static_cast<size_t>(t); i < call.v_offset;
+             i += 64 * kVectors) {
           S::prefetch_l2(next.pages[p] + i);
         }
       }
@@ -189,9 +207,13 @@ struct TilePass {
   const AttentionState& result;
   int64_t num_rows = tile.num_queries * call.group;
   /// Few rows do not pay for a panel; bf16 dots read pages as they are.
-  bool has_panels = !kPacked<S, T> && num_rows >= kPanelFromRows;
+  bool has_panels = T::kCodes || (!kPacked<S, T> && num_rows >= kPanelFromRows);
   /// Few rows keep their sums in registers all the way through the chunk.
-  int pages_at_once = num_rows >= kPanelFromRows ? kPanelPages : kAttentionChunkPages;
+  int pages_at_once = T::kCodes || num_rows >= kPanelFromRows ? kPanelPages : kAttentionChunkPages;
+
+  /// Of each page of `next`: asked for by fetch_early.
+  size_t early_bytes =
+      kEarlyBytes * static_cast<size_t>(num_rows < kEarlyRows ? num_rows : kEarlyRows);
 
   static constexpr size_t kWeightStride =
       kAttentionChunkKeys * static_cast<size_t>(kElementBytes<S, T>);
@@ -255,10 +277,10 @@ void value_pages(const TilePass<S, T>& pass, int page, int pages) {
               rows, [&]<int MR>() __attribute__((always_inline)) {
                 with_count<S::kAttentionDims>(
                     most, [&]<int ND>() __attribute__((always_inline)) {
-                      value_tile<S, T, MR, ND>(pass.call, pass.weights_of(row), pass.kWeightStride,
-                                               pass.view, span,
-                                               row == 0 && dim == 0 ? pass.next : kNoPages, add,
-                                               dim, lanes, pass.result.o + row * pass.o_stride);
+                      value_tile<S, T, MR, ND>(
+                          pass.call, pass.weights_of(row), pass.kWeightStride, pass.view, span,
+                          row == 0 && dim == 0 ? pass.next : kNoPages, pass.early_bytes, add, dim,
+                          lanes, pass.result.o + row * pass.o_stride);
                     });
               });
         }
@@ -292,7 +314,11 @@ void score_panels(const TilePass<S, T>& pass, int page, int pages) {
   for (int64_t dim = 0; dim < pass.call.head_dim; dim += kPanelDims) {
     const int64_t left = pass.call.head_dim - dim;
     const int dims = left < kPanelDims ? static_cast<int>(left) : kPanelDims;
-    widen_keys<S, T>(pass.view, page, pages, dim, dims, panel);
+    if constexpr (T::kCodes) {
+      widen_code_keys<S, typename T::Codes>(pass.call, pass.view, page, pages, dim, dims, panel);
+    } else {
+      widen_keys<S, T>(pass.view, page, pages, dim, dims, panel);
+    }
     pass.for_groups(
         page, pages,
         [&](int64_t row, int rows, const KeySpan& span, bool) __attribute__((always_inline)) {
@@ -312,7 +338,12 @@ void value_panels(const TilePass<S, T>& pass, int page, int pages) {
   for (int64_t dim = 0; dim < pass.call.head_dim; dim += kPanelDims) {
     const int64_t left = pass.call.head_dim - dim;
     const int dims = left < kPanelDims ? static_cast<int>(left) : kPanelDims;
-    widen_values<S, T>(pass.call, pass.view, page, pages, dim, dims, panel);
+    if constexpr (T::kCodes) {
+      widen_code_values<S, typename T::Codes>(pass.call, pass.view, pass.next, pass.early_bytes,
+                                              page, pages, dim, dims, panel);
+    } else {
+      widen_values<S, T>(pass.call, pass.view, page, pages, dim, dims, panel);
+    }
     pass.for_groups(
         page, pages,
         [&](int64_t row, int rows, const KeySpan& span, bool add) __attribute__((always_inline)) {
@@ -341,11 +372,12 @@ void run_pages(const AttentionCall& call, const AttentionTile& tile, const Chunk
     if constexpr (!kPacked<S, T>) {
       if (pass.has_panels) return score_panels(pass, page, pages);
     }
-    score_pages(pass, fetch, page, pages);
+    if constexpr (!T::kCodes) score_pages(pass, fetch, page, pages);
   });
   for (int64_t row = 0; row < pass.num_rows; ++row) result.m[row] = -__builtin_inff();
   pass.for_groups(0, kAttentionChunkPages, [&](int64_t first, int rows, const KeySpan& span, bool) {
     for (int64_t row = first; row < first + rows; ++row) {
+      fetch_early<S>(call, next, row);
       softmax_row<S, T>(call, tile, view.key_begin, span, tile.position + row / call.group,
                         scratch.scores + row * kAttentionChunkKeys,
                         scratch.weights + row * kAttentionChunkKeys * 2, result.m + row,
@@ -356,7 +388,7 @@ void run_pages(const AttentionCall& call, const AttentionTile& tile, const Chunk
     if constexpr (!kPacked<S, T>) {
       if (pass.has_panels) return value_panels(pass, page, pages);
     }
-    value_pages(pass, page, pages);
+    if constexpr (!T::kCodes) value_pages(pass, page, pages);
   });
 }
 

@@ -3,9 +3,9 @@
 #include "kernels/attention/kv_write_impl.h"
 #include "kernels/simd/fp8_forms.h"
 
-// A cache of one-byte floats: the pages that a tile reads are widened to bf16 in the task's
-// scratch, then the bf16 kernel runs on them. All queries of a tile share the widening; in a decode
-// step the scratch stays in L2 and memory sees half of the bytes.
+// A cache of one-byte floats. Panels read its codes (code_panels_impl.h); where bf16 pairs have a
+// dot instruction, the pages that a tile reads are widened to bf16 in the task's scratch instead,
+// and the bf16 kernel runs on them.
 
 namespace octavo::kernels {
 namespace {
@@ -91,8 +91,14 @@ void write_bytes(std::byte* k_page, std::byte* v_page, int64_t offset, const flo
 
 template <class S, class Form>
 constexpr AttentionKernels fp8_attention_kernels() {
-  return {load_queries<S, KvBF16, true>, run_chunk_of_bytes<S, Form>, merge_states<S>,
-          finish_rows<S>, write_bytes<S, Form>};
+  if constexpr (S::kBf16Dot) {
+    return {load_queries<S, KvBF16, true>, run_chunk_of_bytes<S, Form>, merge_states<S>,
+            finish_rows<S>, write_bytes<S, Form>};
+  } else {
+    using T = KvCodes<Form>;
+    return {load_queries<S, T>, run_chunk<S, T>, merge_states<S>, finish_rows<S>,
+            write_bytes<S, Form>};
+  }
 }
 
 }  // namespace

@@ -16,6 +16,8 @@ struct KvF32 {
   static constexpr int kIndex[] = {0};
   static constexpr bool kRounded = false;  // are queries and weights rounded to bf16?
   static constexpr int kExpDegree = 7;
+  static constexpr bool kCodes = false;  // codes of one byte?
+  static constexpr float kFactor = 1.0f;
   template <class S, int P>
   static __attribute__((always_inline)) inline typename S::F part(typename S::I kv) {
     return S::as_f(kv);
@@ -26,6 +28,8 @@ struct KvF16 {
   static constexpr int kIndex[] = {0, 1};
   static constexpr bool kRounded = false;
   static constexpr int kExpDegree = 7;
+  static constexpr bool kCodes = false;
+  static constexpr float kFactor = 1.0f;
   template <class S, int P>
   static __attribute__((always_inline)) inline typename S::F part(typename S::I kv) {
     if constexpr (P == 0) return S::half_to_f(S::iand(kv, S::iset1(0xffff)));
@@ -37,6 +41,8 @@ struct KvBF16 {
   static constexpr int kIndex[] = {1, 0};
   static constexpr bool kRounded = true;
   static constexpr int kExpDegree = 5;
+  static constexpr bool kCodes = false;
+  static constexpr float kFactor = 1.0f;
   template <class S, int P>
   static __attribute__((always_inline)) inline typename S::F part(typename S::I kv) {
     if constexpr (P == 0) return S::as_f(S::iand(kv, S::iset1(static_cast<int32_t>(0xffff0000u))));

@@ -45,7 +45,10 @@ __attribute__((always_inline)) inline typename S::F weigh_pages(typename S::F sh
     (void)weights;
     if constexpr (T::kRounded) round_weights<S, N>(e);
 #pragma GCC unroll 8
-    for (int i = 0; i < N; ++i) S::store(scores + 16 * i, e[i]);
+    for (int i = 0; i < N; ++i) {
+      const bool as_is = T::kFactor == 1.0f;
+      S::store(scores + 16 * i, as_is ? e[i] : S::mul(e[i], S::set1(T::kFactor)));
+    }
   }
 #pragma GCC unroll 8
   for (int i = 0; i < N; ++i) sum = S::add(sum, e[i]);

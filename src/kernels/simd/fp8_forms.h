@@ -79,12 +79,14 @@ struct E4M3 : Fp8Form<E4M3, 3, 0x7e> {
   static constexpr bool kHasInfinity = false;
   static constexpr float kLargest = 448.0f;
   static constexpr int16_t kHighBits = 0x7fc0;  // make NaN of what the shift gives
+  static constexpr float kHalfFactor = 256.0f;  // its exponent field in a half's reads 8 lower
 };
 
 struct E5M2 : Fp8Form<E5M2, 2, 0x7b> {
   static constexpr bool kHasInfinity = true;
   static constexpr float kLargest = 57344.0f;
   static constexpr int16_t kHighBits = 0x7f80;  // keep the mantissa: zero for infinity
+  static constexpr float kHalfFactor = 1.0f;    // it is the upper byte of a half
 };
 
 }  // namespace

@@ -259,6 +259,35 @@ struct SimdAvx2 {
     istore(to, {widen_16_bytes<Form>(_mm_loadu_si128(codes)),
                 widen_16_bytes<Form>(_mm_loadu_si128(codes + 1))});
   }
+  template <class Form>
+  OCTAVO_SIMD void split_codes(void* even, void* odd, const void* from) {
+    for (int i = 0; i < 2; ++i) {
+      const __m256i x = _mm256_loadu_si256(static_cast<const __m256i*>(from) + i);
+      __m256i low = _mm256_slli_epi16(x, 8), high;
+      if constexpr (Form::kMantissaBits == 3) {
+        low = _mm256_and_si256(_mm256_srai_epi16(low, 1), _mm256_set1_epi16(int16_t(0xbfff)));
+        high = _mm256_and_si256(_mm256_srai_epi16(x, 1), _mm256_set1_epi16(int16_t(0xbf80)));
+      } else {
+        high = _mm256_and_si256(x, _mm256_set1_epi16(int16_t(0xff00)));
+      }
+      _mm256_storeu_si256(static_cast<__m256i*>(even) + i, low);
+      _mm256_storeu_si256(static_cast<__m256i*>(odd) + i, high);
+    }
+  }
+  template <class Form>
+  OCTAVO_SIMD bool any_code_above(const std::byte* p, int count) {
+    bool any = false;
+    int i = 0;
+    __m256i most = _mm256_setzero_si256();
+    for (; i + 32 <= count; i += 32) {
+      const __m256i x = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + i));
+      most = _mm256_max_epu8(most, _mm256_and_si256(x, _mm256_set1_epi8(0x7f)));
+    }
+    const __m256i above = _mm256_cmpgt_epi8(most, _mm256_set1_epi8(Form::kLargestCode));
+    any = _mm256_movemask_epi8(above) != 0;
+    for (; i < count; ++i) any |= (static_cast<int>(p[i]) & 0x7f) > Form::kLargestCode;
+    return any;
+  }
   OCTAVO_SIMD void prefetch(const void* p) {
     _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
   }

@@ -192,6 +192,31 @@ struct SimdAvx512Core {
     const __m512i sign = _mm512_and_si512(x, _mm512_set1_epi16(INT16_MIN));
     istore(to, _mm512_mask_blend_epi16(at_end, normal, _mm512_or_si512(looked_up, sign)));
   }
+  template <class Form>
+  OCTAVO_SIMD void split_codes(void* even, void* odd, const void* from) {
+    const __m512i x = _mm512_loadu_si512(from);
+    const __m512i low = _mm512_slli_epi16(x, 8);
+    if constexpr (Form::kMantissaBits == 3) {
+      const __m512i keep_low = _mm512_set1_epi16(static_cast<int16_t>(0xbfff));
+      const __m512i keep_high = _mm512_set1_epi16(static_cast<int16_t>(0xbf80));
+      istore(even, iand(_mm512_srai_epi16(low, 1), keep_low));
+      istore(odd, iand(_mm512_srai_epi16(x, 1), keep_high));
+    } else {
+      istore(even, low);
+      istore(odd, iand(x, _mm512_set1_epi16(static_cast<int16_t>(0xff00))));
+    }
+  }
+  template <class Form>
+  OCTAVO_SIMD bool any_code_above(const std::byte* p, int count) {
+    __m512i most = izero();
+    for (int i = 0; i < count; i += 64) {
+      const int left = count - i;
+      const __mmask64 lanes = left >= 64 ? ~__mmask64{0} : (__mmask64{1} << left) - 1;
+      const __m512i x = _mm512_maskz_loadu_epi8(lanes, p + i);
+      most = _mm512_max_epu8(most, iand(x, _mm512_set1_epi8(0x7f)));
+    }
+    return _mm512_cmpgt_epu8_mask(most, _mm512_set1_epi8(Form::kLargestCode)) != 0;
+  }
   OCTAVO_SIMD void prefetch(const void* p) {
     _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
   }

@@ -271,6 +271,24 @@ struct SimdGeneric {
       __builtin_memcpy(static_cast<char*>(to) + 2 * i, &kFp8Table<Form>.widened[code], 2);
     }
   }
+  /// 32 pairs of codes at `from` as halves, divided by Form::kHalfFactor: the even codes', the odd
+  /// ones'. e4m3's NaN becomes some number.
+  template <class Form>
+  OCTAVO_SIMD void split_codes(void* even, void* odd, const void* from) {
+    constexpr int kMove = 7 + 3 - Form::kMantissaBits;  // of the magnitude
+    for (int i = 0; i < 64; ++i) {
+      const int code = static_cast<const uint8_t*>(from)[i];
+      const auto half = static_cast<uint16_t>((code & 0x80) << 8 | (code & 0x7f) << kMove);
+      __builtin_memcpy(static_cast<char*>(i % 2 == 0 ? even : odd) + i / 2 * 2, &half, 2);
+    }
+  }
+  /// Is the magnitude of any of the codes at `p` above the largest finite one's?
+  template <class Form>
+  OCTAVO_SIMD bool any_code_above(const std::byte* p, int count) {
+    bool any = false;
+    for (int i = 0; i < count; ++i) any |= (static_cast<int>(p[i]) & 0x7f) > Form::kLargestCode;
+    return any;
+  }
   OCTAVO_SIMD void prefetch(const void* p) { __builtin_prefetch(p); }
   OCTAVO_SIMD void prefetch_l2(const void* p) { __builtin_prefetch(p, 0, 2); }
 };
