@@ -33,6 +33,59 @@ TEST(ThreadPool, RunsEveryPieceOnce) {
   }
 }
 
+TEST(ThreadPool, AThreadBeginsWithItsOwnNeighbours) {
+  constexpr int kThreads = 4;
+  constexpr int64_t kPieces = 10;
+  ThreadPool pool(kThreads);
+  std::vector<int64_t> first(kThreads, -1);
+  std::atomic<int> num_started{0};
+  pool.parallel_for(kPieces, 1, [&](int64_t begin, int64_t, int thread) {
+    if (first[static_cast<size_t>(thread)] >= 0) return;
+    first[static_cast<size_t>(thread)] = begin;
+    ++num_started;
+    while (num_started.load() < kThreads) std::this_thread::yield();
+  });
+  EXPECT_EQ(first, (std::vector<int64_t>{0, 2, 5, 7}));
+}
+
+TEST(ThreadPool, TheOthersTakeWhatASlowThreadHasLeft) {
+  ThreadPool pool(2);
+  // Its first piece ends when all others are done, so those of its run go to the other thread.
+  std::atomic<int> num_done{0};
+  pool.parallel_for(8, 1, [&](int64_t begin, int64_t, int) {
+    while (begin == 0 && num_done.load() < 7) std::this_thread::yield();
+    ++num_done;
+  });
+  EXPECT_EQ(num_done.load(), 8);
+}
+
+TEST(ThreadPool, WhatIsReadNextChangesNothing) {
+  ThreadPool pool(3);
+  const std::vector<std::byte> data(100000);
+  for (int64_t round = 0; round < 300; ++round) {
+    // Also nothing, less than a part for each thread, and what has been freed.
+    pool.read_next(
+        {round % 5 == 0 ? nullptr : data.data(), static_cast<size_t>(round * 7), round % 4});
+    if (round % 7 == 0) {
+      const std::vector<std::byte> freed(1 << 20);
+      pool.read_next({freed.data(), size_t{1} << 14, 64});
+    }
+    if (round % 6 == 0) {
+      const std::vector<const std::byte*> pages(static_cast<size_t>(round % 40), data.data());
+      device::Reading scattered{.part_bytes = 640, .num_parts = round % 40, .parts_of_piece = 4};
+      scattered.part_at = [](const void* context, int64_t part) {
+        return (*static_cast<const std::vector<const std::byte*>*>(context)).at(size_t(part));
+      };
+      scattered.context = &pages;
+      pool.read_next(scattered);
+      pool.parallel_for(2, 1 + round % 2, [](int64_t, int64_t, int) {});
+    }
+    std::atomic<int64_t> sum{0};
+    pool.parallel_for(10, 1, [&](int64_t begin, int64_t, int) { sum += begin; });
+    ASSERT_EQ(sum.load(), 45);
+  }
+}
+
 TEST(ThreadPool, AJobSeesWhatTheCallerWroteAndTheCallerWhatTheJobWrote) {
   ThreadPool pool(4);
   std::vector<int64_t> values(256);

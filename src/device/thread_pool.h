@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -9,6 +10,17 @@
 #include "device/thread_plan.h"
 
 namespace octavo::device {
+
+/// Memory that is read in equal parts, shared out among threads like the pieces of a call: one
+/// behind the other from `data` on, or where `part_at` says.
+struct Reading {
+  const std::byte* data = nullptr;
+  size_t part_bytes = 0;
+  int64_t num_parts = 0;
+  int64_t parts_of_piece = 1;  // what a thread gets is a multiple of it
+  const std::byte* (*part_at)(const void* context, int64_t part) = nullptr;
+  const void* context = nullptr;  // until the next call has returned
+};
 
 /// Worker threads for kernels, created once. One caller at a time (the engine thread), which works
 /// too: a pool of `num_threads` has num_threads - 1 workers. Workers spin for a short while after a
@@ -30,8 +42,14 @@ class ThreadPool {
   int caller_cpu() const;
 
   /// Runs `task` over [0, count) in pieces of `grain`, on all threads; returns when all are done.
-  /// Which thread takes which piece is not defined, so a task's result must not depend on it.
+  /// A thread begins with neighbours, but which one takes which piece is not defined, so a task's
+  /// result must not depend on it.
   void parallel_for(int64_t count, int64_t grain, Task task, void* context);
+
+  /// What will be read after the next call, and until another is named: a thread that waits for the
+  /// others, or for the call after it, fetches the first part of its share into its cache. Only
+  /// addresses: nothing is dereferenced, and nothing depends on it but time.
+  void read_next(const Reading& reading);
 
   /// The same with a callable `f(begin, end, thread_index)`.
   template <class F>

@@ -61,6 +61,7 @@ Result<std::unique_ptr<Decoder>> Decoder::create(const DecoderConfig& config,
   OCTAVO_TRY(decoder->load_weights(loader, source));
   OCTAVO_TRY(source.check_all_taken(config.num_layers, config.tie_word_embeddings));
   decoder->fill_info(dtype, loader, source);
+  decoder->link_matrices();
   return decoder;
 }
 
@@ -84,6 +85,15 @@ Status Decoder::load_weights(WeightLoader& loader, WeightSource& source) {
     source.drop_pages();
   }
   return {};
+}
+
+void Decoder::link_matrices() {
+  kernels::PackedMatrix& head = lm_head_.matrix(embedding_);
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    layers_[i].set_next(i + 1 < layers_.size() ? layers_[i + 1].reading()
+                                               : head.reading(head.num_rows()));
+  }
+  if (!layers_.empty()) head.set_next(layers_.front().reading());
 }
 
 void Decoder::fill_info(const DTypePlan& dtype, const WeightLoader& loader,

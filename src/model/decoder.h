@@ -47,6 +47,8 @@ class Decoder final : public Model {
  private:
   Decoder(const DecoderConfig& config, std::unique_ptr<Communicator> communicator);
   Status load_weights(WeightLoader& loader, WeightSource& source);
+  /// Tells every matrix what a step reads after it: the layers, the head, the first layer again.
+  void link_matrices();
   void fill_info(const DTypePlan& dtype, const WeightLoader& loader, const WeightSource& source);
   size_t workspace_bytes(const StepLimits& limits) const;
   Status check_block(int32_t block, size_t size_bytes) const;

@@ -524,6 +524,41 @@ TEST_P(KvWrite, ClearsAPageWithItsFirstToken) {
   }
 }
 
+TEST(KvReading, NamesThePagesOfOneQueryAsTasksReadThem) {
+  std::vector<std::byte> cache(size_t{20} * kv_page_bytes(device::DType::kBF16, 3, 8));
+  const KvLayer layer{cache.data(), device::DType::kBF16, 20, 3, 8};
+  const std::vector<int32_t> starts = {0, 1, 2}, tables = {4, 7, 1, -1};
+  const std::vector<int32_t> lens = {70, 1};
+  KvReading kv{layer, {1, starts.data(), lens.data(), tables.data(), 4, 32}, {.num_heads = 3}};
+  const device::Reading reading = kv.reading();
+  // Five pages of three heads; blocks of two pages; heads from the last one on.
+  EXPECT_EQ(reading.parts_of_piece, 5);
+  ASSERT_EQ(reading.num_parts, 15);
+  const size_t head = kv_page_bytes(device::DType::kBF16, 1, 8);
+  EXPECT_EQ(reading.part_bytes, head);
+  const auto at = [&](int64_t part) { return reading.part_at(reading.context, part); };
+  EXPECT_EQ(at(0), cache.data() + (8 * 3 + 2) * head);
+  EXPECT_EQ(at(1), cache.data() + (9 * 3 + 2) * head);
+  EXPECT_EQ(at(4), cache.data() + (2 * 3 + 2) * head);
+  EXPECT_EQ(at(7), cache.data() + (14 * 3 + 1) * head);
+  EXPECT_EQ(at(14), cache.data() + (2 * 3 + 0) * head);
+
+  kv.params.sliding_window = 70;
+  EXPECT_EQ(kv.reading().num_parts, 15);
+  kv.params.sliding_window = 69;  // the first block may have been given back
+  EXPECT_EQ(kv.reading().num_parts, 0);
+  kv.params.sliding_window = 0;
+  kv.batch.num_seqs = 2;
+  EXPECT_EQ(kv.reading().num_parts, 0);
+  kv.batch.num_seqs = 1;
+  const std::vector<int32_t> two_queries = {0, 2}, long_lens = {257};
+  kv.batch.query_start_loc = two_queries.data();
+  EXPECT_EQ(kv.reading().num_parts, 0);
+  kv.batch.query_start_loc = starts.data();
+  kv.batch.seq_lens = long_lens.data();
+  EXPECT_EQ(kv.reading().num_parts, 0);
+}
+
 TEST(AttentionWorkspace, CoversWhatIsTaken) {
   for (const AttentionCase& c : cases()) {
     for (const int num_threads : {1, 2, 5}) {

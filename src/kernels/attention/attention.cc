@@ -372,6 +372,30 @@ void attention(const KernelContext& ctx, float* out, int64_t out_stride, const f
   ctx.workspace.reset(mark);
 }
 
+device::Reading KvReading::reading() const {
+  if (batch.num_seqs != 1 || !one_query_each(batch)) return {};
+  const int64_t num_keys = batch.seq_lens[0];
+  const bool slides = params.sliding_window > 0 && num_keys > params.sliding_window;
+  if (num_keys > kAttentionChunk || slides) return {};
+  device::Reading reading;
+  reading.part_bytes = kv_page_bytes(layer.dtype, 1, layer.head_dim);
+  reading.parts_of_piece = (num_keys + kPageTokens - 1) / kPageTokens;
+  reading.num_parts = reading.parts_of_piece * layer.num_kv_heads;
+  reading.context = this;
+  // A tile for each head, from the last one on.
+  reading.part_at = [](const void* context, int64_t part) -> const std::byte* {
+    const auto& kv = *static_cast<const KvReading*>(context);
+    const int64_t pages = (kv.batch.seq_lens[0] + kPageTokens - 1) / kPageTokens;
+    const int64_t pages_per_block = kv.batch.block_size / kPageTokens;
+    const int64_t block = kv.batch.block_tables[part % pages / pages_per_block];
+    const int64_t page = block * pages_per_block + part % pages % pages_per_block;
+    const int64_t head = kv.layer.num_kv_heads - 1 - part / pages;
+    const size_t head_bytes = kv_page_bytes(kv.layer.dtype, 1, kv.layer.head_dim);
+    return kv.layer.data + static_cast<size_t>(page * kv.layer.num_kv_heads + head) * head_bytes;
+  };
+  return reading;
+}
+
 bool one_query_each(const AttentionBatch& batch) {
   for (int64_t s = 0; s < batch.num_seqs; ++s) {
     if (batch.query_start_loc[s + 1] - batch.query_start_loc[s] != 1) return false;

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "device/dtype.h"
+#include "device/thread_pool.h"
 #include "kernels/context.h"
 
 namespace octavo::kernels {
@@ -98,6 +99,17 @@ void attention(const KernelContext& ctx, float* out, int64_t out_stride, const f
 bool one_query_each(const AttentionBatch& batch);
 
 inline constexpr int64_t kAttentionChunk = 256;
+
+/// What `attention` will read of the cache, for ThreadPool::read_next: of one query's few keys,
+/// otherwise nothing (many tiles and chunks fetch for one another).
+struct KvReading {
+  KvLayer layer;
+  AttentionBatch batch;
+  AttentionParams params;
+
+  /// Valid as long as this.
+  device::Reading reading() const;
+};
 
 /// Whole sequences that have no cache: the step's own tokens are all the keys there are.
 struct AttentionRows {

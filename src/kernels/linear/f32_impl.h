@@ -70,6 +70,9 @@ struct F32Block {
   size_t next_bytes;
   int64_t fetch_cols;
   int64_t lines;
+  // Or, of one row of panels as they lie, its own lines are (fetch_ahead): bytes of a panel from
+  // `weight` on, and `next` are the panels behind it.
+  int64_t left;
 };
 
 template <class S, class W, int MR, int NR>
@@ -96,6 +99,12 @@ __attribute__((noinline)) void f32_tile(const LinearCall& call, const F32Block& 
   const std::byte* next = block.next;
   const int64_t fetch_mask = block.fetch_cols - 1;
   for (int64_t k = 0; k < block.num_cols; k += W::kCols, weight += W::kBytes, x += W::kCols) {
+    if constexpr (MR == 1) {
+      constexpr auto kLineCols = static_cast<int64_t>(64 / W::kBytes * W::kCols);
+      if (block.left > 0 && k % kLineCols == 0) {
+        fetch_ahead<S, NR>(call, weight, block.left - k / kLineCols * 64, block.next);
+      }
+    }
     if ((k & fetch_mask) == 0) {
       for (int64_t i = 0; i < block.lines; ++i, next += 64) {
 #pragma GCC unroll 8
@@ -226,6 +235,11 @@ void multiply_group(const LinearCall& call, const F32Source& source, const F32Gr
       const int64_t fetched = tile * plan.lines_of_tile;
       block.lines = next == nullptr || fetched >= plan.lines ? 0 : plan.lines_at_once;
       block.next = block.lines == 0 ? nullptr : next + fetched * 64;
+      if (group.num_rows == 1 && source.widen == nullptr) {
+        block.lines = 0;
+        block.left = left * static_cast<int64_t>(source.block_bytes) / source.block_cols;
+        block.next = group.next;
+      }
       const int64_t height = tile < higher_tiles ? least_height + 1 : least_height;
       tile_of<T, T::kRows>(static_cast<int>(height), group.width)(call, block, row, group.panel);
       row += height;

@@ -18,6 +18,12 @@ int64_t column_unit(const PackedMatrix& weight) {
   return block_elements(weight.format()) > 1 ? 32 : 96;
 }
 
+/// The same for what one row's tasks begin with: four panels of floats, or the four blocks that are
+/// quantised together.
+int64_t row_unit(const PackedMatrix& weight) {
+  return block_elements(weight.format()) > 1 ? 128 : 64;
+}
+
 int64_t columns_at_once(int64_t num_rows, int64_t unit) {
   return std::max<int64_t>(kPieceElements / num_rows / unit, 1) * unit;
 }
@@ -86,10 +92,12 @@ void run_task(const Half& gate, const Half& up, const Target& target, LinearRang
     range.panel_begin = column / kPanelRows;
     range.panel_end = (column + num_cols + kPanelRows - 1) / kPanelRows;
     for (const auto& [half, piece] : {std::pair(&gate, gate_piece), std::pair(&up, up_piece)}) {
-      // After these panels of gate come the same ones of up, then the next ones of gate.
+      // After these panels of gate come the same ones of up, then the next ones of gate, if need
+      // be those of the next task.
       const bool is_gate = half == &gate;
-      const int64_t next_column = is_gate ? column : column + step;
-      range.next_panels = next_column < column_end ? range.panel_end - range.panel_begin : 0;
+      const int64_t next_column = is_gate ? column : column + num_cols;
+      range.next_panels =
+          next_column < gate.call.num_rows ? range.panel_end - range.panel_begin : 0;
       if (range.next_panels > 0) {
         const LinearCall& next = is_gate ? up.call : gate.call;
         range.next_weight =
@@ -134,26 +142,32 @@ void gated_linear(const KernelContext& ctx, std::byte* out, const float* x, int6
   const int num_threads = ctx.pool.num_threads();
   const size_t memory_bytes = thread_bytes(gate, up, chunk_rows, num_tokens);
   std::byte* const memory = ctx.workspace.take(memory_bytes * static_cast<size_t>(num_threads));
-  const size_t piece = piece_bytes(chunk_rows, unit);
+  const size_t piece_size = piece_bytes(chunk_rows, unit);
   for (Half* half : {&gate_half, &up_half}) {
-    half->call.scratch = memory + 2 * piece;
+    half->call.scratch = memory + 2 * piece_size;
     half->call.scratch_bytes = memory_bytes;
   }
+  const int64_t task_unit = num_tokens == 1 ? row_unit(*gate.matrix) : unit;
+  const int64_t units = (size + task_unit - 1) / task_unit;
+  const int64_t panel_bytes =
+      static_cast<int64_t>(gate_half.call.panel_bytes + up_half.call.panel_bytes);
   const int64_t wanted =
-      std::max<int64_t>(tasks_per_thread(num_tokens) * num_threads / row_chunks, 1);
-  int64_t columns = ((size + wanted - 1) / wanted + unit - 1) / unit * unit;
-  if (num_threads == 1) columns = size;
-  const int64_t column_chunks = (size + columns - 1) / columns;
+      num_weight_tasks(num_tokens, row_chunks, size / kPanelRows * panel_bytes, num_threads);
+  const int64_t column_chunks = num_threads == 1 ? 1 : std::clamp<int64_t>(wanted, 1, units);
+  const auto column_of = [&](int64_t chunk) {
+    return std::min(units * chunk / column_chunks * task_unit, size);
+  };
+  ctx.pool.read_next(up.matrix->next());
   ctx.pool.parallel_for(row_chunks * column_chunks, 1, [&](int64_t begin, int64_t end, int thread) {
     std::byte* const mine = memory + static_cast<size_t>(thread) * memory_bytes;
     for (int64_t task = begin; task < end; ++task) {
       const int64_t chunk = task / column_chunks;
-      const int64_t column = task % column_chunks * columns;
+      const int64_t piece = task % column_chunks;
       run_task(
           gate_half, up_half, target,
           {num_tokens * chunk / row_chunks, num_tokens * (chunk + 1) / row_chunks, 0, 0, thread},
-          column, std::min(column + columns, size), reinterpret_cast<float*>(mine),
-          reinterpret_cast<float*>(mine + piece));
+          column_of(piece), column_of(piece + 1), reinterpret_cast<float*>(mine),
+          reinterpret_cast<float*>(mine + piece_size));
     }
   });
   ctx.workspace.reset(mark);

@@ -54,7 +54,7 @@ void run_shared(const KernelContext& ctx, LinearRun run, const LinearCall& call,
   ctx.pool.parallel_for(grid.num_tasks(), grid.grain(),
                         [&](int64_t begin, int64_t end, int thread) {
                           for (int64_t task = begin; task < end; ++task) {
-                            run(call, grid.range(task, thread));
+                            run(call, grid.range(call, task, thread));
                           }
                         });
 }
@@ -68,6 +68,7 @@ void multiply(const KernelContext& ctx, LinearCall call, int64_t num_tokens,
     call.scratch =
         ctx.workspace.take(call.scratch_bytes * static_cast<size_t>(ctx.pool.num_threads()));
   }
+  if (weight.next().num_parts > 0) ctx.pool.read_next(weight.next());
   run_shared(ctx, run_of(current_linear_kernels(), weight), call, num_tokens);
   ctx.workspace.reset(mark);
 }
@@ -80,15 +81,18 @@ TaskGrid grid_of(const LinearCall& call, int64_t num_tokens, int num_threads) {
   const int64_t num_panels = (call.num_rows + kPanelRows - 1) / kPanelRows;
   const int64_t work = num_panels * static_cast<int64_t>(call.panel_bytes) * num_tokens;
   const int64_t chunk_rows = rows_of_task(call.x_row_bytes);
-  TaskGrid grid{num_tokens, num_panels, (num_tokens + chunk_rows - 1) / chunk_rows,
-                1,          num_panels, num_threads > 1 && work >= kForkBytes};
+  TaskGrid grid{.num_tokens = num_tokens,
+                .num_panels = num_panels,
+                .row_chunks = (num_tokens + chunk_rows - 1) / chunk_rows,
+                .panel_chunks = 1,
+                .unit = num_tokens == 1 ? 2 : 6,  // a multiple of every tile's width
+                .forks = num_threads > 1 && work >= kForkBytes};
   if (!grid.forks) return grid;
+  const int64_t units = (num_panels + grid.unit - 1) / grid.unit;
   const int64_t wanted =
-      std::max<int64_t>(tasks_per_thread(num_tokens) * num_threads / grid.row_chunks, 1);
-  const int64_t unit = num_tokens == 1 ? 2 : 6;  // a multiple of every tile's width
-  grid.panels = (num_panels + wanted - 1) / wanted;
-  grid.panels = (grid.panels + unit - 1) / unit * unit;
-  grid.panel_chunks = (num_panels + grid.panels - 1) / grid.panels;
+      num_weight_tasks(num_tokens, grid.row_chunks,
+                       num_panels * static_cast<int64_t>(call.panel_bytes), num_threads);
+  grid.panel_chunks = std::clamp<int64_t>(wanted, 1, units);
   return grid;
 }
 
@@ -123,6 +127,11 @@ size_t prepared_bytes(const PackedMatrix& weight, int64_t num_cols) {
 
 size_t prepared_row_bytes(const PackedMatrix& weight) {
   return prepared_bytes(weight, weight.num_cols());
+}
+
+device::Reading PackedMatrix::reading(int64_t num_rows) const {
+  const LinearCall call = call_of(*this, 0, num_rows);
+  return {call.weight, call.panel_bytes, (num_rows + kPanelRows - 1) / kPanelRows};
 }
 
 LinearCall call_of(const PackedMatrix& weight, int64_t first_row, int64_t num_rows) {

@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "device/memory.h"
+#include "device/thread_pool.h"
 #include "kernels/context.h"
 
 namespace octavo::kernels {
@@ -89,6 +90,12 @@ class PackedMatrix {
   size_t size_bytes() const { return buffer_.size_bytes(); }
   const std::byte* data() const { return buffer_.data(); }
 
+  /// The first `num_rows` rows, as threads share them out.
+  device::Reading reading(int64_t num_rows) const;
+  /// What is read after this matrix in a step: its products let waiting threads fetch it.
+  void set_next(const device::Reading& next) { next_ = next; }
+  const device::Reading& next() const { return next_; }
+
   /// Which element of a row of x column k is multiplied with: col_order[k], once each; empty: k.
   /// (GPTQ's act-order: columns of a group lie anywhere in the file, and together here.) `linear`
   /// and `gated_linear` gather x; a product of prepared rows takes them in the packed order, so its
@@ -100,6 +107,7 @@ class PackedMatrix {
  private:
   device::Buffer buffer_;
   std::vector<int32_t> col_order_;
+  device::Reading next_;
   int64_t num_rows_ = 0;
   int64_t num_cols_ = 0;
   WeightFormat format_ = WeightFormat::kF32;

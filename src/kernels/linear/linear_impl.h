@@ -88,6 +88,25 @@ __attribute__((always_inline)) inline void fetch_lines(Prefetch& prefetch) {
   for (int i = 0; i < prefetch.lines; ++i, prefetch.at += 64) S::prefetch(prefetch.at);
 }
 
+/// How far ahead of itself one row's tile of float panels fetches each of them. It reads NR streams
+/// from memory, and fetching the next panels instead, or into L2, leaves a quarter of the bandwidth
+/// unused. Sapphire Rapids, two threads, 256 MiB, four panels of 576 columns: none 30 GB/s, the
+/// next panels 29, their lines into L2 33, own lines 512 bytes ahead 36.6, 1.5 KiB 37.7, 4 KiB 35;
+/// plain reading 38 to 39.
+constexpr int64_t kAheadBytes = 1536;
+
+/// Fetches what lies kAheadBytes behind `weight` in each of NR panels; behind their end, of the
+/// panels from `next` on, unless there are none. `left`: bytes of a panel from `weight` on.
+template <class S, int NR>
+__attribute__((always_inline)) inline void fetch_ahead(const LinearCall& call,
+                                                       const std::byte* weight, int64_t left,
+                                                       const std::byte* next) {
+  const std::byte* at = weight + kAheadBytes;
+  if (left <= kAheadBytes && next != nullptr) at = next + (kAheadBytes - left);
+#pragma GCC unroll 8
+  for (int n = 0; n < NR; ++n) S::prefetch(at + n * call.panel_bytes);
+}
+
 // ---- bf16 dot ----
 
 template <class S, int MR, int NR>
@@ -103,7 +122,11 @@ void bf16_tile(const LinearCall& call, const std::byte* weight, int64_t row, int
   const std::byte* x = call.x + static_cast<size_t>(row) * call.x_row_bytes;
   const int64_t num_pairs = (call.num_cols + 1) / 2;
   for (int64_t k = 0; k < num_pairs; ++k, weight += 64, x += 4) {
-    if (k % (kBf16StepCols / 2) == 0) fetch_lines<S>(prefetch);
+    if constexpr (MR == 1) {
+      fetch_ahead<S, NR>(call, weight, (num_pairs - k) * 64, prefetch.at);
+    } else {
+      if (k % (kBf16StepCols / 2) == 0) fetch_lines<S>(prefetch);
+    }
     typename S::I w[NR];
 #pragma GCC unroll 8
     for (int n = 0; n < NR; ++n) w[n] = S::iload(weight + n * call.panel_bytes);

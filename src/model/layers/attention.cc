@@ -36,9 +36,11 @@ size_t Attention::workspace_bytes(const StepLimits& limits) const {
 }
 
 Status Attention::project_qkv(const Step& step, const kernels::RowNorm& norm,
-                              const RotaryEmbedding& rope) const {
+                              const RotaryEmbedding& rope, const kernels::KvLayer& cache) const {
   const Activations& act = step.activations;
   {
+    const kernels::KvReading next{cache, step.kv_groups[kv_group_].attention, params_};
+    step.ctx.pool.read_next(next.reading());
     const auto timer = weights_.qkv_proj.timer(step.ctx, kernels::Op::kQkvProj, step.num_tokens);
     OCTAVO_TRY(weights_.qkv_proj.forward(step.ctx, act.qkv, act.hidden, step.num_tokens,
                                          kernels::Epilogue::kStore, step.row_adapters, &norm));
@@ -80,6 +82,7 @@ void Attention::write_and_attend(const Step& step, const kernels::KvLayer& cache
   const kernels::OpTimer timer(step.ctx, kernels::Op::kAttention,
                                [&] { return kernels::work_of(cache, batch, params_); });
   const kernels::KvTokens tokens = new_tokens(step);
+  step.ctx.pool.read_next(weights_.o_proj.reading());
   kernels::attention(step.ctx, step.activations.attention, q_size_, step.activations.qkv, qkv_size_,
                      cache, batch, params_, together ? &tokens : nullptr);
 }

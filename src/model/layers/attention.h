@@ -28,10 +28,17 @@ class Attention {
   const Linear& qkv_proj() const { return weights_.qkv_proj; }
   const Linear& o_proj() const { return weights_.o_proj; }
 
+  /// As Linear's. Cache and o_proj are named in each step.
+  device::Reading reading() const { return weights_.qkv_proj.reading(); }
+  void set_next(const device::Reading& next) {
+    weights_.qkv_proj.set_next({});
+    weights_.o_proj.set_next(next);
+  }
+
   /// Reads the rows of activations.hidden through `norm`; leaves queries, keys and values of this
-  /// step's tokens in activations.qkv.
-  Status project_qkv(const Step& step, const kernels::RowNorm& norm,
-                     const RotaryEmbedding& rope) const;
+  /// step's tokens in activations.qkv. `cache` is what they will attend to.
+  Status project_qkv(const Step& step, const kernels::RowNorm& norm, const RotaryEmbedding& rope,
+                     const kernels::KvLayer& cache) const;
   /// After project_qkv: keys and values go to `cache`.
   void write_kv(const Step& step, const kernels::KvLayer& cache) const;
   /// After project_qkv: write_kv, then activations.attention = softmax(q K^T) V of every row.

@@ -28,7 +28,7 @@ size_t DecoderLayer::workspace_bytes(const StepLimits& limits) const {
 
 Status DecoderLayer::forward(const Step& step, const RotaryEmbedding& rope,
                              const kernels::KvLayer& cache) const {
-  OCTAVO_TRY(attention_.project_qkv(step, attention_norm_.row_norm(), rope));
+  OCTAVO_TRY(attention_.project_qkv(step, attention_norm_.row_norm(), rope, cache));
   attention_.write_and_attend(step, cache);
   return finish(step, step.num_tokens, step.row_adapters);
 }
@@ -36,7 +36,7 @@ Status DecoderLayer::forward(const Step& step, const RotaryEmbedding& rope,
 Status DecoderLayer::forward_last(const Step& step, const RotaryEmbedding& rope,
                                   const kernels::KvLayer& cache) const {
   const Activations& act = step.activations;
-  OCTAVO_TRY(attention_.project_qkv(step, attention_norm_.row_norm(), rope));
+  OCTAVO_TRY(attention_.project_qkv(step, attention_norm_.row_norm(), rope, cache));
   if (step.logits_rows.empty()) {  // a prefill chunk that only fills the cache
     attention_.write_kv(step, cache);
     return {};

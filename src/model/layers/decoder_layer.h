@@ -20,6 +20,13 @@ class DecoderLayer {
   const Attention& attention() const { return attention_; }
   const Mlp& mlp() const { return mlp_; }
 
+  /// As Linear's.
+  device::Reading reading() const { return attention_.reading(); }
+  void set_next(const device::Reading& next) {
+    attention_.set_next(mlp_.reading());
+    mlp_.set_next(next);
+  }
+
   /// Runs every row through the layer, in place in activations.hidden.
   Status forward(const Step& step, const RotaryEmbedding& rope,
                  const kernels::KvLayer& cache) const;

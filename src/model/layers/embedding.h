@@ -11,6 +11,7 @@ class Embedding {
   explicit Embedding(kernels::PackedMatrix table) : table_(std::move(table)) {}
 
   const kernels::PackedMatrix& table() const { return table_; }
+  kernels::PackedMatrix& table() { return table_; }
   size_t size_bytes() const { return table_.size_bytes(); }
 
   ///   out  [num_tokens, hidden_size];  token_ids  [num_tokens], each in [0, vocab_size)

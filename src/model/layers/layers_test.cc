@@ -50,6 +50,40 @@ TEST(Linear, StacksMatricesSideBySideWithTheirBias) {
   for (size_t i = 0; i < out.size(); ++i) EXPECT_NEAR(out[i], 2 * once[i], 1e-5);
 }
 
+TEST(Linear, EveryMatrixNamesWhatIsReadNext) {
+  TestKernels kernels;
+  std::vector<kernels::PackedMatrix> matrices;
+  matrices.push_back(pack(kernels, test_values(1, 16 * 32, 1, 0), 16));
+  matrices.push_back(pack(kernels, test_values(2, 40 * 32, 1, 0), 40));
+  Linear gate_up(std::move(matrices), {}, {});
+  matrices.clear();
+  matrices.push_back(pack(kernels, test_values(3, 5 * 48, 1, 0), 5));
+  Linear down(std::move(matrices), {}, {});
+  EXPECT_EQ(gate_up.reading().data, gate_up.matrices()[0].data());
+  EXPECT_EQ(gate_up.reading().num_parts, 1);
+  gate_up.set_next(down.reading());
+  EXPECT_EQ(gate_up.matrices()[0].next().data, gate_up.matrices()[1].data());
+  EXPECT_EQ(gate_up.matrices()[0].next().num_parts, 3);  // panels of 16 rows, the last one padded
+  EXPECT_EQ(gate_up.matrices()[0].next().part_bytes * 3, gate_up.matrices()[1].size_bytes());
+  EXPECT_EQ(gate_up.matrices()[1].next().data, down.matrices()[0].data());
+  EXPECT_EQ(Linear().reading().num_parts, 0);
+}
+
+TEST(Mlp, GateIsReadFirstAndDownAfterUp) {
+  TestKernels kernels;
+  std::vector<kernels::PackedMatrix> gate_up, down;
+  gate_up.push_back(pack(kernels, test_values(1, 64 * 16, 1, 0), 64));
+  down.push_back(pack(kernels, test_values(2, 16 * 32, 1, 0), 16));
+  Mlp mlp(Linear(std::move(gate_up), {}, {}), Linear(std::move(down), {}, {}));
+  const auto& both = mlp.gate_up_proj().matrices().front();
+  EXPECT_EQ(mlp.reading().data, both.data());
+  EXPECT_EQ(mlp.reading().num_parts, 2);
+  mlp.set_next(mlp.reading());
+  const auto& last = mlp.down_proj().matrices().front();
+  EXPECT_EQ(both.next().data, last.data());
+  EXPECT_EQ(last.next().data, both.data());
+}
+
 TEST(Linear, RowsNameTheirAdapterAndNoneIsLoaded) {
   TestKernels kernels;
   const std::vector<float> weight = test_values(1, 4 * 32, 1, 0), x = test_values(2, 64, 1, 0);

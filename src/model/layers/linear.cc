@@ -19,6 +19,18 @@ std::vector<int32_t> Linear::take_col_order() {
   return matrices_.front().take_col_order();
 }
 
+device::Reading Linear::reading() const {
+  if (matrices_.empty()) return {};
+  return matrices_.front().reading(matrices_.front().num_rows());
+}
+
+void Linear::set_next(const device::Reading& next) {
+  for (size_t i = 0; i < matrices_.size(); ++i) {
+    const bool is_last = i + 1 == matrices_.size();
+    matrices_[i].set_next(is_last ? next : matrices_[i + 1].reading(matrices_[i + 1].num_rows()));
+  }
+}
+
 size_t Linear::size_bytes() const {
   size_t total = bias_.size() * sizeof(float);
   for (const kernels::PackedMatrix& matrix : matrices_) total += matrix.size_bytes();

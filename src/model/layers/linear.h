@@ -39,6 +39,11 @@ class Linear {
 
   const std::vector<float>& bias() const { return bias_; }
 
+  /// What a product reads first.
+  device::Reading reading() const;
+  /// What a step reads after this layer; nothing: somebody else says so.
+  void set_next(const device::Reading& next);
+
   /// The order of columns of the only matrix; from now on whoever gives x keeps to it.
   std::vector<int32_t> take_col_order();
 

@@ -18,6 +18,9 @@ class LmHead {
   const kernels::PackedMatrix& matrix(const Embedding& embedding) const {
     return matrix_ ? *matrix_ : embedding.table();
   }
+  kernels::PackedMatrix& matrix(Embedding& embedding) {
+    return matrix_ ? *matrix_ : embedding.table();
+  }
   size_t size_bytes() const { return matrix_ ? matrix_->size_bytes() : 0; }
   size_t workspace_bytes(const Embedding& embedding, int64_t num_rows, int num_threads) const {
     // Not less than linear_workspace_bytes.

@@ -20,6 +20,11 @@ std::pair<kernels::WeightRows, kernels::WeightRows> halves_of(const Linear& gate
 
 }  // namespace
 
+device::Reading Mlp::reading() const {
+  // A task takes some rows of gate, then those of up: the first half is shared out by itself.
+  return gate_up_proj_.matrices().front().reading(gate_up_proj_.num_rows() / 2);
+}
+
 size_t Mlp::workspace_bytes(const StepLimits& limits) const {
   const auto [gate, up] = halves_of(gate_up_proj_);
   return std::max(

@@ -21,6 +21,13 @@ class Mlp {
   const Linear& gate_up_proj() const { return gate_up_proj_; }
   const Linear& down_proj() const { return down_proj_; }
 
+  /// As Linear's.
+  device::Reading reading() const;
+  void set_next(const device::Reading& next) {
+    gate_up_proj_.set_next(down_proj_.reading());
+    down_proj_.set_next(next);
+  }
+
   /// Reads the rows of activations.hidden through `norm` and adds to them; the first `num_rows`.
   Status forward(const Step& step, int64_t num_rows, const kernels::RowNorm& norm,
                  std::span<const int32_t> row_adapters = {}) const;
