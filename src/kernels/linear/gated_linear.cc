@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "kernels/linear/linear_call.h"
+#include "kernels/linear/task_lanes.h"
 #include "kernels/silu_and_mul/silu_and_mul.h"
 
 namespace octavo::kernels {
@@ -104,15 +105,13 @@ void run_task(const Half& gate, const Half& up, const Target& target, LinearRang
     range.panel_begin = column / kPanelRows;
     range.panel_end = (column + num_cols + kPanelRows - 1) / kPanelRows;
     for (const auto& [half, piece] : {std::pair(&gate, gate_piece), std::pair(&up, up_piece)}) {
-      // After these panels of gate come the same ones of up, then the next ones of gate.
+      // After these panels of gate come the same ones of up, then the next ones of gate, of the
+      // next task if need be.
       const bool is_gate = half == &gate;
-      const int64_t next_column = is_gate ? column : column + step;
-      range.next_panels = next_column < column_end ? range.panel_end - range.panel_begin : 0;
-      if (range.next_panels > 0) {
-        const LinearCall& next = is_gate ? up.call : gate.call;
-        range.next_weight =
-            next.weight + static_cast<size_t>(next_column / kPanelRows) * next.panel_bytes;
-      }
+      const LinearCall& next = is_gate ? up.call : gate.call;
+      const int64_t next_panel = is_gate ? range.panel_begin : range.panel_end;
+      range.next_weight = next.weight + static_cast<size_t>(next_panel) * next.panel_bytes;
+      range.next_panels = (next.num_rows + kPanelRows - 1) / kPanelRows - next_panel;
       LinearCall call = half->call;
       call.out = piece;
       call.out_stride = num_cols;
@@ -162,17 +161,14 @@ void gated_linear(const KernelContext& ctx, std::byte* out, const float* x, int6
   int64_t columns = ((size + wanted - 1) / wanted + unit - 1) / unit * unit;
   if (num_threads == 1) columns = size;
   const int64_t column_chunks = (size + columns - 1) / columns;
-  ctx.pool.parallel_for(row_chunks * column_chunks, 1, [&](int64_t begin, int64_t end, int thread) {
+  for_each_task(ctx, row_chunks * column_chunks, true, [&](int64_t task, int thread) {
     std::byte* const mine = memory + static_cast<size_t>(thread) * memory_bytes;
-    for (int64_t task = begin; task < end; ++task) {
-      const int64_t chunk = task / column_chunks;
-      const int64_t column = task % column_chunks * columns;
-      run_task(
-          gate_half, up_half, target,
-          {num_tokens * chunk / row_chunks, num_tokens * (chunk + 1) / row_chunks, 0, 0, thread},
-          column, std::min(column + columns, size), reinterpret_cast<float*>(mine),
-          reinterpret_cast<float*>(mine + piece));
-    }
+    const int64_t chunk = task / column_chunks;
+    const int64_t column = task % column_chunks * columns;
+    run_task(gate_half, up_half, target,
+             {num_tokens * chunk / row_chunks, num_tokens * (chunk + 1) / row_chunks, 0, 0, thread},
+             column, std::min(column + columns, size), reinterpret_cast<float*>(mine),
+             reinterpret_cast<float*>(mine + piece));
   });
   ctx.workspace.reset(mark);
 }

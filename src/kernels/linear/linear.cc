@@ -7,6 +7,7 @@
 #include "kernels/dispatch.h"
 #include "kernels/linear/linear_call.h"
 #include "kernels/linear/linear_params.h"
+#include "kernels/linear/task_lanes.h"
 #include "kernels/rms_norm/rms_norm_params.h"
 #include "kernels/variants.h"
 
@@ -47,12 +48,8 @@ constexpr int64_t kMaxRowChunk = 512;
 void run_shared(const KernelContext& ctx, LinearRun run, const LinearCall& call,
                 int64_t num_tokens) {
   const TaskGrid grid = grid_of(call, num_tokens, ctx.pool.num_threads());
-  ctx.pool.parallel_for(grid.num_tasks(), grid.grain(),
-                        [&](int64_t begin, int64_t end, int thread) {
-                          for (int64_t task = begin; task < end; ++task) {
-                            run(call, grid.range(task, thread));
-                          }
-                        });
+  for_each_task(ctx, grid.num_tasks(), grid.forks,
+                [&](int64_t task, int thread) { run(call, grid.range(call, task, thread)); });
 }
 
 /// The product of x as the call holds it.
@@ -270,7 +267,7 @@ void set_rows(const KernelContext& ctx, LinearCall& call, const InputRows& x,
   const size_t row_bytes = prepared_row_bytes(weight);
   std::byte* const out = ctx.workspace.take(rows_bytes(weight, x.count));
   const int64_t num_tasks = num_prepare_tasks(x.count, num_cols, ctx.pool.num_threads());
-  ctx.pool.parallel_for(num_tasks, 1, [&](int64_t task, int64_t, int) {
+  for_each_task(ctx, num_tasks, num_tasks > 1, [&](int64_t task, int) {
     const int64_t begin = x.count * task / num_tasks;
     prepare_rows(
         out + static_cast<size_t>(begin) * row_bytes,

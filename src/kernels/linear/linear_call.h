@@ -59,15 +59,19 @@ struct TaskGrid {
   bool forks;      // worth more than one thread
 
   int64_t num_tasks() const { return row_chunks * panel_chunks; }
-  /// For parallel_for.
-  int64_t grain() const { return forks ? 1 : num_tasks(); }
   int64_t most_rows() const { return (num_tokens + row_chunks - 1) / row_chunks; }
-  LinearRange range(int64_t task, int thread_index) const {
+  /// A task most likely followed by its neighbour on the same thread (task_lanes.h).
+  LinearRange range(const LinearCall& call, int64_t task, int thread_index) const {
     const int64_t chunk = task / panel_chunks;
     const int64_t panel = task % panel_chunks * panels;
     const int64_t panel_end = panel + panels < num_panels ? panel + panels : num_panels;
-    return {num_tokens * chunk / row_chunks, num_tokens * (chunk + 1) / row_chunks, panel,
-            panel_end, thread_index};
+    return {num_tokens * chunk / row_chunks,
+            num_tokens * (chunk + 1) / row_chunks,
+            panel,
+            panel_end,
+            thread_index,
+            call.weight + static_cast<size_t>(panel_end) * call.panel_bytes,
+            num_panels - panel_end};
   }
 };
 /// At most tasks_per_thread(num_tokens) * num_threads chunks of panels.

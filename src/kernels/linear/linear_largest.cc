@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "kernels/linear/linear_call.h"
+#include "kernels/linear/task_lanes.h"
 
 namespace octavo::kernels {
 namespace {
@@ -67,6 +68,10 @@ void run_task(const Product& product, const LinearRange& task, float* strip, Log
     LinearRange range = task;
     range.panel_begin = column / kPanelRows;
     range.panel_end = (column + width + kPanelRows - 1) / kPanelRows;
+    if (range.panel_end < task.panel_end) {
+      range.next_weight = call.weight + static_cast<size_t>(range.panel_end) * call.panel_bytes;
+      range.next_panels = task.panel_end - range.panel_end;
+    }
     product.run(call, range);
     for (int64_t r = 0; r < num_rows; ++r) {
       const std::span<float> values(strip + r * width, static_cast<size_t>(width));
@@ -124,16 +129,12 @@ void linear_largest(const KernelContext& ctx, const LargestOutput& out, const fl
   product.call.scratch_bytes = memory_bytes;
   auto* const found = reinterpret_cast<LogitsScan*>(ctx.workspace.take(
       round_up_64(sizeof(LogitsScan) * static_cast<size_t>(grid.panel_chunks * num_tokens))));
-  ctx.pool.parallel_for(
-      grid.num_tasks(), grid.grain(), [&](int64_t begin, int64_t end, int thread) {
-        auto* const strip =
-            reinterpret_cast<float*>(memory + static_cast<size_t>(thread) * memory_bytes);
-        for (int64_t task = begin; task < end; ++task) {
-          const LinearRange range = grid.range(task, thread);
-          run_task(product, range, strip,
-                   found + task % grid.panel_chunks * num_tokens + range.row_begin);
-        }
-      });
+  for_each_task(ctx, grid.num_tasks(), grid.forks, [&](int64_t task, int thread) {
+    const LinearRange range = grid.range(product.call, task, thread);
+    run_task(product, range,
+             reinterpret_cast<float*>(memory + static_cast<size_t>(thread) * memory_bytes),
+             found + task % grid.panel_chunks * num_tokens + range.row_begin);
+  });
   for (int64_t t = 0; t < num_tokens; ++t) {
     if (out.whole[static_cast<size_t>(t)] != nullptr) continue;
     out.largest[static_cast<size_t>(t)] = join(found + t, grid.panel_chunks, num_tokens);
