@@ -1,14 +1,17 @@
 // Micro-benchmarks of the kernels on SmolLM2-135M's shapes, beside the machine's roofs measured in
 // the same run.
 //   bench_kernels [threads] [format ...]     formats: Q4_0 Q4_1 Q8_0 BF16 F16 F32, attention, head,
-//   pack, small, shapes, prefill; generic, avx2
+//   pack, small, shapes; step-N: all products of a step of N rows; generic, avx2
 //   bench_kernels [threads] roofs [MiB ...]  only the roofs, as JSON: reading at each working set
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <random>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "device/roofs.h"
@@ -137,54 +140,142 @@ void bench_shapes(Bench& bench, WeightFormat format) {
   }
 }
 
-/// The products of a prefill of 512 tokens as the model runs them, each in all layers: norms and
-/// quantising before, SiLU between, residuals after.
-void bench_prefill(Bench& bench, WeightFormat format) {
-  constexpr int64_t kTokens = kMaxTokens, kHidden = 576, kQkv = 960, kInner = 1536;
-  const auto packed = [&](int64_t rows, int64_t cols) {
-    const auto bytes = random_rows(format, rows, cols);
-    const WeightPart part{bytes.data(), format, rows};
-    return PackedMatrix::create(bench.context(), {&part, 1}, cols, format, Arithmetic::kNative)
-        .value();
-  };
-  std::vector<PackedMatrix> qkv, o, gate_up, down;
-  for (int layer = 0; layer < kLayers; ++layer) {
-    qkv.push_back(packed(kQkv, kHidden));
-    o.push_back(packed(kHidden, kHidden));
-    gate_up.push_back(packed(2 * kInner, kHidden));
-    down.push_back(packed(kHidden, kInner));
+/// SmolLM2's products of a step of `num_tokens` rows as the model runs them, layer by layer: norms
+/// and quantising before, SiLU between, residuals after, and in each layer the KV of 64 sequences
+/// read, so that weights come from where a server finds them.
+class StepBench {
+ public:
+  StepBench(Bench& bench, WeightFormat format, int64_t num_tokens, const device::Buffer& kv)
+      : bench_(bench),
+        format_(format),
+        num_tokens_(num_tokens),
+        kv_(kv),
+        num_hidden_((576 + block_elements(format) - 1) / block_elements(format) *
+                    block_elements(format)) {
+    for (int layer = 0; layer < kLayers; ++layer) {
+      qkv_.push_back(packed(kQkv, num_hidden_));
+      o_.push_back(packed(num_hidden_, num_hidden_));
+      gate_up_.push_back(packed(2 * kInner, num_hidden_));
+      down_.push_back(packed(num_hidden_, kInner));
+    }
+    head_ = packed(kVocab, num_hidden_);
+    weight_.assign(static_cast<size_t>(num_hidden_), 1.0f);
+    const auto rows = static_cast<size_t>(num_tokens);
+    const auto hidden = static_cast<size_t>(num_hidden_);
+    x_.resize(rows * hidden);
+    for (size_t i = 0; i < x_.size(); ++i) x_[i] = static_cast<float>(i * 7919 % 1000) / 500 - 1;
+    qkv_out_.resize(rows * kQkv);
+    hidden_.resize(rows * hidden);
+    inner_.resize(rows * prepared_row_bytes(down_.front()));
+    largest_.resize(kMostLogitsRows);
   }
-  std::vector<float> x(kTokens * kHidden), out(kTokens * kQkv), weight(kHidden, 1.0f);
-  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 7919 % 1000) / 500 - 1;
-  std::vector<std::byte> inner(kTokens * prepared_row_bytes(down.front()));
-  const RowNorm norm{weight.data(), 1e-5f};
-  const auto time = [&](const char* name, int64_t rows, int64_t cols, auto one_layer) {
-    const double seconds = median_seconds(bench.cpu_time(), 7, [&] {
-      for (size_t i = 0; i < kLayers; ++i) one_layer(i);
+
+  void run(int repeats) {
+    std::array<std::vector<double>, kOps> times;
+    for (int i = 0; i <= repeats; ++i) {
+      seconds_.fill(0);
+      for (size_t layer = 0; layer < kLayers; ++layer) run_layer(layer);
+      run_head();
+      for (size_t op = 0; i > 0 && op < kOps; ++op) times[op].push_back(seconds_[op]);
+    }
+    constexpr std::array<const char*, kOps> kNames = {"qkv", "o", "gate_up", "down", "head"};
+    const std::array<int64_t, kOps> weights = {kQkv * num_hidden_, num_hidden_ * num_hidden_,
+                                               2 * kInner * num_hidden_, num_hidden_ * kInner,
+                                               kVocab * num_hidden_};
+    double sum = 0;
+    for (size_t op = 0; op < kOps; ++op) {
+      std::sort(times[op].begin(), times[op].end());
+      const double seconds = times[op][times[op].size() / 2];
+      sum += seconds;
+      const int64_t rows = op + 1 == kOps ? head_rows() : num_tokens_ * kLayers;
+      const double gop_s = 2.0 * static_cast<double>(weights[op] * rows) / 1e9 / seconds;
+      std::printf("step-%ld %-5s %-8s %8.3f ms (best %8.3f)  %7.1f GOP/s (%4.1f %%)\n",
+                  static_cast<long>(num_tokens_), std::string(name_of(format_)).c_str(), kNames[op],
+                  seconds * 1e3, times[op][0] * 1e3, gop_s, 100 * gop_s / bench_.roofs.int8_gop_s);
+    }
+    std::printf("step-%ld %-5s all      %8.3f ms\n", static_cast<long>(num_tokens_),
+                std::string(name_of(format_)).c_str(), sum * 1e3);
+  }
+
+ private:
+  static constexpr int64_t kQkv = 960, kInner = 1536, kVocab = 49152;
+  static constexpr int64_t kMostLogitsRows = 64;
+  static constexpr size_t kKvBytes = size_t{9} << 20;  // of a layer: 64 sequences of 192 tokens
+  static constexpr size_t kOps = 5;
+
+  PackedMatrix packed(int64_t rows, int64_t cols) {
+    const auto bytes = random_rows(format_, rows, cols);
+    const WeightPart part{bytes.data(), format_, rows};
+    return PackedMatrix::create(bench_.context(), {&part, 1}, cols, format_, Arithmetic::kNative,
+                                &arena_)
+        .value();
+  }
+  int64_t head_rows() const { return std::min(num_tokens_, kMostLogitsRows); }
+
+  template <class F>
+  void time(size_t op, F f) {
+    const double start = device::now_seconds(bench_.cpu_time());
+    f();
+    seconds_[op] += device::now_seconds(bench_.cpu_time()) - start;
+  }
+
+  void run_layer(size_t i) {
+    const KernelContext ctx = bench_.context();
+    const RowNorm norm{weight_.data(), 1e-5f};
+    time(0, [&] {
+      linear(ctx, qkv_out_.data(), kQkv, x_.data(), num_hidden_, num_tokens_, qkv_[i], nullptr,
+             Epilogue::kStore, &norm);
     });
-    const double gop_s = 2.0 * kLayers * static_cast<double>(rows * cols * kTokens) / 1e9 / seconds;
-    std::printf("prefill %-5s %-8s %8.3f ms  %7.1f GOP/s (%3.0f %%)\n",
-                std::string(name_of(format)).c_str(), name, seconds * 1e3, gop_s,
-                100 * gop_s / bench.roofs.int8_gop_s);
-    return seconds;
-  };
-  double sum = time("qkv", kQkv, kHidden, [&](size_t i) {
-    linear(bench.context(), out.data(), kQkv, x.data(), kHidden, kTokens, qkv[i], nullptr,
-           Epilogue::kStore, &norm);
-  });
-  sum += time("o", kHidden, kHidden, [&](size_t i) {
-    linear(bench.context(), out.data(), kHidden, x.data(), kHidden, kTokens, o[i], nullptr,
-           Epilogue::kAdd);
-  });
-  sum += time("gate_up", 2 * kInner, kHidden, [&](size_t i) {
-    gated_linear(bench.context(), inner.data(), x.data(), kHidden, kTokens, {&gate_up[i]},
-                 {&gate_up[i], kInner}, down[i], &norm);
-  });
-  sum += time("down", kHidden, kInner, [&](size_t i) {
-    linear_prepared(bench.context(), out.data(), kHidden, inner.data(), kTokens, down[i], nullptr,
-                    Epilogue::kAdd);
-  });
-  std::printf("prefill %-5s all      %8.3f ms\n", std::string(name_of(format)).c_str(), sum * 1e3);
+    const size_t piece = kKvBytes;
+    (void)device::measure_read(bench_.pool, kv_.data() + i % (kv_.size_bytes() / piece) * piece,
+                               piece, 1);
+    time(1, [&] {
+      linear(ctx, hidden_.data(), num_hidden_, x_.data(), num_hidden_, num_tokens_, o_[i], nullptr,
+             Epilogue::kAdd);
+    });
+    time(2, [&] {
+      gated_linear(ctx, inner_.data(), x_.data(), num_hidden_, num_tokens_, {&gate_up_[i]},
+                   {&gate_up_[i], kInner}, down_[i], &norm);
+    });
+    time(3, [&] {
+      linear_prepared(ctx, hidden_.data(), num_hidden_, inner_.data(), num_tokens_, down_[i],
+                      nullptr, Epilogue::kAdd);
+    });
+  }
+
+  void run_head() {
+    const RowNorm norm{weight_.data(), 1e-5f};
+    const auto rows = static_cast<size_t>(head_rows());
+    time(4, [&] {
+      linear_largest(bench_.context(), {std::span(nowhere_).first(rows), {largest_.data(), rows}},
+                     x_.data(), num_hidden_, head_rows(), head_, 1.0f, &norm);
+    });
+  }
+
+  Bench& bench_;
+  WeightFormat format_;
+  int64_t num_tokens_;
+  const device::Buffer& kv_;
+  int64_t num_hidden_;  // 576, or as many as whole super-blocks want
+  std::vector<PackedMatrix> qkv_, o_, gate_up_, down_;
+  PackedMatrix head_;
+  device::Arena arena_;
+  std::vector<float> x_, qkv_out_, hidden_, weight_;
+  std::vector<std::byte> inner_;
+  std::vector<float*> nowhere_ = std::vector<float*>(kMostLogitsRows, nullptr);
+  std::vector<LogitsScan> largest_;
+  std::array<double, kOps> seconds_{};
+};
+
+/// The N of each word "step-N".
+std::vector<int64_t> step_sizes(int argc, char** argv) {
+  std::vector<int64_t> sizes;
+  for (int i = 2; i < argc; ++i) {
+    if (std::string_view(argv[i]).starts_with("step-")) {
+      sizes.push_back(std::clamp<int64_t>(std::strtol(argv[i] + 5, nullptr, 10), 1, 4096));
+    }
+  }
+  return sizes;
 }
 
 /// 30 layers of SmolLM2's cache (9 heads, 3 kv heads of 64), blocks in random order.
@@ -390,10 +481,11 @@ int run(int argc, char** argv) {
         WeightFormat::kI4G128, WeightFormat::kI8G128, WeightFormat::kF8G128, WeightFormat::kBF16,
         WeightFormat::kF16, WeightFormat::kF32}) {
     if (!wanted(name_of(format))) continue;
-    if (argc > 2 && wanted("prefill") && block_elements(format) <= 64) {
-      bench_prefill(bench, format);
-      continue;
+    const std::vector<int64_t> steps = step_sizes(argc, argv);
+    for (const int64_t num_tokens : steps) {
+      StepBench(bench, format, num_tokens, buffer).run(num_tokens > 256 ? 7 : 21);
     }
+    if (!steps.empty()) continue;
     bench_linear(bench, format, Arithmetic::kNative);
     if (wanted("shapes")) bench_shapes(bench, format);
     if (wanted("f32") && format != WeightFormat::kF32) {

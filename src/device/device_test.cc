@@ -135,6 +135,46 @@ TEST(Buffer, RefusesWhatNoAddressSpaceHolds) {
   EXPECT_EQ(Buffer::create(size_t{1} << 62, true).error().code, Code::kOverloaded);
 }
 
+TEST(Arena, PutsBuffersSideBySide) {
+  Arena arena;
+  EXPECT_EQ(arena.take(0).value().data(), nullptr);
+  Buffer a = arena.take(1).value();
+  const Buffer b = arena.take(100).value();
+  EXPECT_EQ(b.data() - a.data(), 64);
+  EXPECT_EQ(b.size_bytes(), 100u);
+  EXPECT_EQ(b.data()[99], std::byte{0});
+  // More than what is left of the region, and more than any region.
+  Buffer large = arena.take(size_t{63} << 20).value();
+  const Buffer next = arena.take(size_t{2} << 20).value();
+  const Buffer huge = arena.take(size_t{65} << 20).value();
+  for (const Buffer* buffer : std::initializer_list<const Buffer*>{&large, &next, &huge}) {
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer->data()) % 64, 0u);
+    std::memset(buffer->data(), 1, buffer->size_bytes());
+  }
+  EXPECT_EQ(b.data()[99], std::byte{0});
+}
+
+TEST(Arena, IsOutlivedByItsBuffers) {
+  Buffer a, b;
+  {
+    Arena arena;
+    a = arena.take(4096).value();
+    b = arena.take(4096).value();
+    std::memset(a.data(), 1, 4096);
+    std::memset(b.data(), 2, 4096);
+  }
+  a = Buffer();
+  EXPECT_EQ(b.data()[4095], std::byte{2});
+}
+
+TEST(Arena, RefusesWhatNoAddressSpaceHoldsAndGoesOn) {
+  Arena arena;
+  const Buffer a = arena.take(64).value();
+  EXPECT_EQ(arena.take(~size_t{0}).error().code, Code::kOverloaded);
+  EXPECT_EQ(arena.take(size_t{1} << 62).error().code, Code::kOverloaded);
+  EXPECT_EQ(arena.take(64).value().data() - a.data(), 64);
+}
+
 TEST(Workspace, HandsOutAlignedPiecesUntilReset) {
   Workspace workspace;
   workspace.reserve(1000).value();

@@ -11,14 +11,14 @@ namespace octavo::device {
 inline constexpr size_t kHugePageBytes = size_t{2} << 20;
 
 /// Zero-filled memory whose pages are taken when first touched (mmap NORESERVE), aligned to 2 MiB
-/// when that large and offered huge pages. Move-only; unmapped on destruction.
+/// when that large and offered huge pages. Move-only; unmapped on destruction, or, of an arena,
+/// when the last piece of its region goes.
 class Buffer {
  public:
   Buffer() = default;
   /// Error kOverloaded when the address space cannot be reserved. `huge_pages` asks for 2 MiB pages
   /// (weights, workspaces); leave it off where pages should be touched one by one (KV pool).
   static Result<Buffer> create(size_t size_bytes, bool huge_pages);
-  ~Buffer();
   Buffer(Buffer&& other) noexcept;
   Buffer& operator=(Buffer&& other) noexcept;
 
@@ -30,10 +30,24 @@ class Buffer {
   }
 
  private:
+  friend class Arena;
+  struct Mapping;
+  std::shared_ptr<Mapping> mapping_;
   std::byte* data_ = nullptr;
   size_t size_bytes_ = 0;
-  size_t mapped_bytes_ = 0;
-  std::byte* mapped_ = nullptr;
+};
+
+/// Buffers side by side in regions of huge pages, each on a cache line of its own: a matrix of less
+/// than 2 MiB by itself would lie in pages of 4 KiB, and reading it would wait for their
+/// translations. One thread. Buffers may outlive it.
+class Arena {
+ public:
+  /// Errors as Buffer::create.
+  Result<Buffer> take(size_t size_bytes);
+
+ private:
+  Buffer region_;
+  size_t used_ = 0;
 };
 
 /// Scratch memory of one engine, reused by every op of a step. Grows to a high-water mark that

@@ -13,6 +13,10 @@ namespace {
 /// `column_unit` leaves the choice: 32 KiB each.
 constexpr int64_t kPieceElements = 8 << 10;
 
+/// Elements that pass through SiLU and then into rows of the next product: they stay in L1 between,
+/// and are about as many blocks as are quantised at a time.
+constexpr int64_t kFinishElements = 1024;
+
 /// A multiple of the tiles' widths and of a block.
 int64_t column_unit(const PackedMatrix& weight) {
   return block_elements(weight.format()) > 1 ? 32 : 96;
@@ -24,7 +28,9 @@ int64_t row_unit(const PackedMatrix& weight) {
   return block_elements(weight.format()) > 1 ? 128 : 64;
 }
 
+/// Of many rows one block: gate and up stay in L1 until they are prepared.
 int64_t columns_at_once(int64_t num_rows, int64_t unit) {
+  if (unit == kQuantBlock && num_rows >= kQuantBlock) return unit;
   return std::max<int64_t>(kPieceElements / num_rows / unit, 1) * unit;
 }
 
@@ -70,14 +76,26 @@ struct Target {
   /// `num_rows` rows of `num_cols` columns from (row, column) on; `gate` is overwritten.
   void finish(float* gate, const float* up, int64_t row, int64_t num_rows, int64_t column,
               int64_t num_cols) const {
-    silu_and_mul(gate, gate, up, num_rows * num_cols);
     const size_t row_bytes = prepared_row_bytes(next);
     const size_t offset = prepared_bytes(next, column);
-    std::byte* const to = out + static_cast<size_t>(row) * row_bytes + offset;
-    if (prepare != nullptr) return prepare({to, row_bytes, gate, num_cols, num_rows, num_cols});
-    for (int64_t r = 0; r < num_rows; ++r) {
-      std::copy_n(gate + r * num_cols, num_cols,
-                  reinterpret_cast<float*>(to + static_cast<size_t>(r) * row_bytes));
+    const int64_t most = std::max<int64_t>(kFinishElements / num_cols, 1);
+    for (int64_t r = 0; r < num_rows; r += most) {
+      const int64_t count = std::min(most, num_rows - r);
+      float* const x = gate + r * num_cols;
+      std::byte* const to = out + static_cast<size_t>(row + r) * row_bytes + offset;
+      silu_and_mul(x, x, up + r * num_cols, count * num_cols);
+      if (prepare != nullptr) {
+        prepare({to, row_bytes, x, num_cols, count, num_cols});
+      } else {
+        copy_rows(to, row_bytes, x, count, num_cols);
+      }
+    }
+  }
+
+  static void copy_rows(std::byte* to, size_t row_bytes, const float* x, int64_t num_rows,
+                        int64_t num_cols) {
+    for (int64_t r = 0; r < num_rows; ++r, to += row_bytes, x += num_cols) {
+      std::copy_n(x, num_cols, reinterpret_cast<float*>(to));
     }
   }
 };
@@ -92,17 +110,13 @@ void run_task(const Half& gate, const Half& up, const Target& target, LinearRang
     range.panel_begin = column / kPanelRows;
     range.panel_end = (column + num_cols + kPanelRows - 1) / kPanelRows;
     for (const auto& [half, piece] : {std::pair(&gate, gate_piece), std::pair(&up, up_piece)}) {
-      // After these panels of gate come the same ones of up, then the next ones of gate, if need
-      // be those of the next task.
+      // After these panels of gate come the same ones of up, then the next ones of gate, of the
+      // next task if need be.
       const bool is_gate = half == &gate;
-      const int64_t next_column = is_gate ? column : column + num_cols;
-      range.next_panels =
-          next_column < gate.call.num_rows ? range.panel_end - range.panel_begin : 0;
-      if (range.next_panels > 0) {
-        const LinearCall& next = is_gate ? up.call : gate.call;
-        range.next_weight =
-            next.weight + static_cast<size_t>(next_column / kPanelRows) * next.panel_bytes;
-      }
+      const LinearCall& next = is_gate ? up.call : gate.call;
+      const int64_t next_panel = is_gate ? range.panel_begin : range.panel_end;
+      range.next_weight = next.weight + static_cast<size_t>(next_panel) * next.panel_bytes;
+      range.next_panels = (next.num_rows + kPanelRows - 1) / kPanelRows - next_panel;
       LinearCall call = half->call;
       call.out = piece;
       call.out_stride = num_cols;

@@ -192,9 +192,9 @@ int64_t rows_of_task(size_t x_row_bytes) {
 
 namespace {
 
-/// Columns that are gathered and normed at a time before they are prepared: they stay in L1.
-constexpr int64_t kPieceCols = 1024;
-static_assert(kPieceCols % kSuperBlock == 0);
+/// Elements that are gathered and normed at a time before they are prepared: they stay in L1.
+constexpr int64_t kPieceElements = 2048;
+static_assert(kPieceElements % kSuperBlock == 0);
 
 void gather(float* out, const float* x, const int32_t* order, int64_t count) {
   for (int64_t i = 0; i < count; ++i) out[i] = x[order[i]];
@@ -208,9 +208,9 @@ void prepare_row(std::byte* out, const float* x, const RowNorm* norm, LinearPrep
   const int32_t* const order = weight.col_order().empty() ? nullptr : weight.col_order().data();
   const RmsNormKernels& kernels = current_rms_norm_kernels();
   const float factor = norm == nullptr ? 1.0f : kernels.factor(x, num_cols, norm->eps);
-  alignas(64) float piece[kPieceCols], gathered_norm[kPieceCols];
-  for (int64_t i = 0; i < num_cols; i += kPieceCols) {
-    const int64_t count = std::min(kPieceCols, num_cols - i);
+  alignas(64) float piece[kPieceElements], gathered_norm[kPieceElements];
+  for (int64_t i = 0; i < num_cols; i += kPieceElements) {
+    const int64_t count = std::min(kPieceElements, num_cols - i);
     float* const to = prepare == nullptr ? reinterpret_cast<float*>(out) + i : piece;
     const float* from = x + i;
     if (order != nullptr) {
@@ -229,6 +229,50 @@ void prepare_row(std::byte* out, const float* x, const RowNorm* norm, LinearPrep
   }
 }
 
+/// Short rows, several at a time: many blocks cost less each.
+void norm_and_prepare(std::byte* out, const InputRows& x, LinearPrepare prepare, int64_t num_cols,
+                      size_t row_bytes) {
+  const RmsNormKernels& kernels = current_rms_norm_kernels();
+  alignas(64) float piece[kPieceElements];
+  const int64_t most = kPieceElements / num_cols;
+  for (int64_t row = 0; row < x.count; row += most) {
+    const int64_t count = std::min(most, x.count - row);
+    for (int64_t i = 0; i < count; ++i) {
+      const float* const from = x.data + (row + i) * x.stride;
+      kernels.scale(piece + i * num_cols, from, x.norm->weight, num_cols,
+                    kernels.factor(from, num_cols, x.norm->eps));
+    }
+    prepare(
+        {out + static_cast<size_t>(row) * row_bytes, row_bytes, piece, num_cols, count, num_cols});
+  }
+}
+
+void prepare_rows(std::byte* out, const InputRows& x, LinearPrepare prepare,
+                  const PackedMatrix& weight) {
+  const int64_t num_cols = weight.num_cols();
+  const size_t row_bytes = prepared_row_bytes(weight);
+  const bool in_order = weight.col_order().empty();
+  if (in_order && x.norm == nullptr) {
+    return prepare({out, row_bytes, x.data, x.stride, x.count, num_cols});
+  }
+  if (in_order && prepare != nullptr && 2 * num_cols <= kPieceElements) {
+    return norm_and_prepare(out, x, prepare, num_cols, row_bytes);
+  }
+  for (int64_t row = 0; row < x.count; ++row) {
+    prepare_row(out + static_cast<size_t>(row) * row_bytes, x.data + row * x.stride, x.norm,
+                prepare, weight);
+  }
+}
+
+/// As many for each thread.
+int64_t num_prepare_tasks(int64_t num_rows, int64_t num_cols, int num_threads) {
+  const int64_t num_elements = num_rows * num_cols;
+  if (num_elements < kForkElements) return 1;
+  const int64_t per_thread = num_elements / (kForkElements / 2) / num_threads;
+  return std::min(std::clamp<int64_t>(per_thread, 1, tasks_per_thread(num_rows)) * num_threads,
+                  num_rows);
+}
+
 }  // namespace
 
 void set_rows(const KernelContext& ctx, LinearCall& call, const InputRows& x,
@@ -242,19 +286,13 @@ void set_rows(const KernelContext& ctx, LinearCall& call, const InputRows& x,
   const int64_t num_cols = weight.num_cols();
   const size_t row_bytes = prepared_row_bytes(weight);
   std::byte* const out = ctx.workspace.take(rows_bytes(weight, x.count));
-  const int64_t grain = std::max<int64_t>(kForkElements / 2 / std::max<int64_t>(num_cols, 1), 1);
-  ctx.pool.parallel_for(
-      x.count, x.count * num_cols < kForkElements ? x.count : grain,
-      [&](int64_t begin, int64_t end, int) {
-        if (x.norm == nullptr && weight.col_order().empty()) {
-          return prepare({out + static_cast<size_t>(begin) * row_bytes, row_bytes,
-                          x.data + begin * x.stride, x.stride, end - begin, num_cols});
-        }
-        for (int64_t row = begin; row < end; ++row) {
-          prepare_row(out + static_cast<size_t>(row) * row_bytes, x.data + row * x.stride, x.norm,
-                      prepare, weight);
-        }
-      });
+  const int64_t num_tasks = num_prepare_tasks(x.count, num_cols, ctx.pool.num_threads());
+  ctx.pool.parallel_for(num_tasks, 1, [&](int64_t task, int64_t task_end, int) {
+    const int64_t begin = x.count * task / num_tasks;
+    const int64_t end = x.count * task_end / num_tasks;
+    prepare_rows(out + static_cast<size_t>(begin) * row_bytes,
+                 {x.data + begin * x.stride, x.stride, end - begin, x.norm}, prepare, weight);
+  });
   call.x = out;
   call.x_row_bytes = row_bytes;
 }

@@ -79,9 +79,11 @@ class PackedMatrix {
   /// Stacks `parts` (q, k, v; gate, up) into one matrix and packs it. `format` is the packed
   /// format: the parts' own, or any of F32, F16, BF16 when the parts are of these (then values are
   /// converted, round to nearest even). Errors: kUnsupported for another combination,
-  /// kInvalidArgument when num_cols does not suit the block size.
+  /// kInvalidArgument when num_cols does not suit the block size. `arena`: where it lies, beside
+  /// the other matrices of a model; nullptr: by itself.
   static Result<PackedMatrix> create(const KernelContext& ctx, std::span<const WeightPart> parts,
-                                     int64_t num_cols, WeightFormat format, Arithmetic arithmetic);
+                                     int64_t num_cols, WeightFormat format, Arithmetic arithmetic,
+                                     device::Arena* arena = nullptr);
 
   int64_t num_rows() const { return num_rows_; }
   int64_t num_cols() const { return num_cols_; }

@@ -393,7 +393,8 @@ size_t row_bytes(WeightFormat format, int64_t num_cols) {
 
 Result<PackedMatrix> PackedMatrix::create(const KernelContext& ctx,
                                           std::span<const WeightPart> parts, int64_t num_cols,
-                                          WeightFormat format, Arithmetic arithmetic) {
+                                          WeightFormat format, Arithmetic arithmetic,
+                                          device::Arena* arena) {
   OCTAVO_TRY(check_parts(parts, num_cols, format));
   PackedMatrix matrix;
   matrix.num_cols_ = num_cols;
@@ -414,7 +415,9 @@ Result<PackedMatrix> PackedMatrix::create(const KernelContext& ctx,
       __builtin_mul_overflow(panel_bytes, static_cast<size_t>(num_panels), &total_bytes)) {
     return Error{Code::kInvalidArgument, "a weight matrix is too large"};
   }
-  OCTAVO_TRY(matrix.buffer_, device::Buffer::create(total_bytes, /*huge_pages=*/true));
+  OCTAVO_TRY(matrix.buffer_, arena != nullptr
+                                 ? arena->take(total_bytes)
+                                 : device::Buffer::create(total_bytes, /*huge_pages=*/true));
   const RowTable table(parts, num_cols);
   std::byte* const out = matrix.buffer_.data();
   const size_t task_bytes =

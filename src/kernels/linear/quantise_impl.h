@@ -169,16 +169,16 @@ void quantise_rows(const RowsToPrepare& rows) {
   constexpr auto kRecord = static_cast<int64_t>(sizeof(typename QuantRecordOf<kSum>::Type));
   const auto row_bytes = static_cast<int64_t>(rows.out_row_bytes);
   const int64_t row_blocks = rows.num_cols / kQuantBlock;
-  // Rows of one block, and rows without a gap, are one run.
-  const bool is_narrow = row_blocks == 1;
-  const bool is_one =
-      is_narrow || (rows.x_stride == rows.num_cols && row_bytes == row_blocks * kRecord);
-  const int64_t length = is_one ? rows.num_rows * row_blocks : row_blocks;
-  const int64_t x_step = is_narrow ? rows.x_stride : kQuantBlock;
-  const int64_t out_step = is_narrow ? row_bytes : kRecord;
-  for (int64_t row = 0; row < (is_one ? 1 : rows.num_rows); ++row) {
-    const float* x = rows.x + row * rows.x_stride;
-    std::byte* out = rows.out + row * row_bytes;
+  // Rows without a gap are one run; else runs go along rows or down columns, where they are longer.
+  const bool is_one = rows.x_stride == rows.num_cols && row_bytes == row_blocks * kRecord;
+  const bool is_down = !is_one && rows.num_rows > row_blocks;
+  const int64_t num_runs = is_one ? 1 : is_down ? row_blocks : rows.num_rows;
+  const int64_t length = rows.num_rows * row_blocks / num_runs;
+  const int64_t x_step = is_down ? rows.x_stride : kQuantBlock;
+  const int64_t out_step = is_down ? row_bytes : kRecord;
+  for (int64_t run = 0; run < num_runs; ++run) {
+    const float* x = rows.x + run * (is_down ? kQuantBlock : rows.x_stride);
+    std::byte* out = rows.out + run * (is_down ? kRecord : row_bytes);
     for (int64_t left = length; left > 0;) {
       // Less than a group must not be left over.
       const int64_t most = left < kQuantBatch + kQuantGroup ? kQuantBatch / 2 : kQuantBatch;

@@ -9,8 +9,8 @@ namespace {
 template <class S>
 __attribute__((always_inline)) inline typename S::F silu_times(typename S::F gate,
                                                                typename S::F up) {
-  const typename S::F denominator = S::add(S::set1(1.0f), exp_of<S>(S::sub(S::zero(), gate)));
-  return S::mul(S::div(gate, denominator), up);
+  const typename S::F denominator = S::add(S::set1(1.0f), exp_of_minus<S>(gate));
+  return S::mul(S::mul(gate, S::reciprocal(denominator)), up);
 }
 
 template <class S>

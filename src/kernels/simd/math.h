@@ -87,5 +87,26 @@ __attribute__((always_inline)) inline typename S::F exp_of(typename S::F x) {
   return S::mul(p, S::as_f(S::template sll<23>(S::iadd(n, S::iset1(127)))));
 }
 
+/// e^-x to about 2 ulp; between e^-87 and e^87 whatever x, anything there for NaN.
+template <class S>
+__attribute__((always_inline)) inline typename S::F exp_of_minus(typename S::F x) {
+  using F = typename S::F;
+  x = S::clamp(x, 87.0f);
+  // As in exp2_below_one: the sum's low bits are the exponent of 2^(n + 1).
+  const F magic = S::set1(12582912.0f + 128.0f);
+  const F shifted = S::fma(x, S::set1(-1.44269504088896341f), magic);
+  const F n = S::sub(shifted, magic);
+  F r = S::fma(n, S::set1(0.693359375f), x);  // ln2 in two parts, as in exp_of
+  r = S::fma(n, S::set1(-2.12194440e-4f), r);
+  // Half of e^-r for |r| <= ln2 / 2, the least relative error that degree 5 can have: 7.5e-8.
+  F p = S::set1(-8.297654957187749e-3f / 2);
+  p = S::fma(p, r, S::set1(4.191538198554989e-2f / 2));
+  p = S::fma(p, r, S::set1(-1.6667574730575580e-1f / 2));
+  p = S::fma(p, r, S::set1(4.9998894851290154e-1f / 2));
+  p = S::fma(p, r, S::set1(-9.9999969199098e-1f / 2));
+  p = S::fma(p, r, S::set1(1.0000000716546724f / 2));
+  return S::mul(p, S::as_f(S::template sll<23>(S::as_i(shifted))));
+}
+
 }  // namespace
 }  // namespace octavo::kernels

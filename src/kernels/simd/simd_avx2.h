@@ -53,6 +53,8 @@ struct SimdAvx2 {
   OCTAVO_SIMD F sub(F x, F y) { return {_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b)}; }
   OCTAVO_SIMD F mul(F x, F y) { return {_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)}; }
   OCTAVO_SIMD F div(F x, F y) { return {_mm256_div_ps(x.a, y.a), _mm256_div_ps(x.b, y.b)}; }
+  OCTAVO_SIMD F clamp(F x, float limit) { return max(set1(-limit), min(set1(limit), x)); }
+  OCTAVO_SIMD F reciprocal(F x) { return div(set1(1.0f), x); }
   OCTAVO_SIMD F fma(F x, F y, F z) {
     return {_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)};
   }

@@ -52,8 +52,16 @@ struct SimdAvx512Core {
   OCTAVO_SIMD F sub(F a, F b) { return _mm512_sub_ps(a, b); }
   OCTAVO_SIMD F mul(F a, F b) { return _mm512_mul_ps(a, b); }
   OCTAVO_SIMD F div(F a, F b) { return _mm512_div_ps(a, b); }
+  /// 1 / x to 2^-23, without the divider: an approximation and one step of Newton's.
+  OCTAVO_SIMD F reciprocal(F x) {
+    const F r = _mm512_rcp14_ps(x);
+    return mul(r, _mm512_fnmadd_ps(x, r, set1(2.0f)));
+  }
   OCTAVO_SIMD F fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
   OCTAVO_SIMD F max(F a, F b) { return _mm512_max_ps(a, b); }
+  OCTAVO_SIMD F clamp(F x, float limit) {
+    return _mm512_range_ps(x, set1(limit), 0x2);  // the lesser magnitude, the first one's sign
+  }
   OCTAVO_SIMD F min(F a, F b) { return _mm512_min_ps(a, b); }
 
   OCTAVO_SIMD I izero() { return _mm512_setzero_si512(); }

@@ -55,6 +55,10 @@ struct SimdGeneric {
   OCTAVO_SIMD F sub(F a, F b) { return a - b; }
   OCTAVO_SIMD F mul(F a, F b) { return a * b; }
   OCTAVO_SIMD F div(F a, F b) { return a / b; }
+  /// x between -limit and limit; anything there for NaN.
+  OCTAVO_SIMD F clamp(F x, float limit) { return max(set1(-limit), min(set1(limit), x)); }
+  /// 1 / x, to about 2 ulp.
+  OCTAVO_SIMD F reciprocal(F x) { return 1.0f / x; }
   OCTAVO_SIMD F fma(F a, F b, F c) { return a * b + c; }
   OCTAVO_SIMD F select(I mask, F a, F b) {
     return reinterpret_cast<F>((mask & reinterpret_cast<I>(a)) | (~mask & reinterpret_cast<I>(b)));

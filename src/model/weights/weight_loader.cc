@@ -126,8 +126,8 @@ std::vector<int32_t> WeightLoader::row_order(Target target, int part, int64_t nu
 Result<kernels::PackedMatrix> WeightLoader::pack(std::span<const kernels::WeightPart> parts,
                                                  int64_t num_cols, kernels::WeightFormat format) {
   const double start_s = device::now_seconds(/*cpu_time=*/false);
-  auto matrix =
-      kernels::PackedMatrix::create(kernels_, parts, num_cols, format, context_.dtype.arithmetic);
+  auto matrix = kernels::PackedMatrix::create(kernels_, parts, num_cols, format,
+                                              context_.dtype.arithmetic, &arena_);
   packing_s_ += device::now_seconds(/*cpu_time=*/false) - start_s;
   return matrix;
 }

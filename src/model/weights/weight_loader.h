@@ -72,6 +72,7 @@ class WeightLoader {
 
   Context context_;
   const kernels::KernelContext& kernels_;
+  device::Arena arena_;  // of all matrices
   std::array<size_t, kernels::kWeightFormatCount> bytes_by_format_{};
   double packing_s_ = 0;
 };
