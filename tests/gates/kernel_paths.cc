@@ -41,12 +41,14 @@ void count_linear(const KernelContext& ctx, WeightFormat format, int64_t num_tok
         });
 }
 
-/// Instructions for a (query, key, head) that is not masked; 9 heads of 64 over 3 of the cache.
-void count_attention(const KernelContext& ctx, const std::string& name, int64_t num_queries,
-                     int64_t num_keys) {
+/// Instructions for a (query, key, head) that is not masked; 9 heads of 64 over 3 of the cache. And
+/// for a token written, where many are.
+void count_attention(const KernelContext& ctx, device::DType dtype, const std::string& name,
+                     int64_t num_queries, int64_t num_keys) {
   constexpr int64_t kHeads = 9, kKvHeads = 3, kDim = 64;
   const int64_t num_pages = num_keys / kPageTokens;
-  const auto dtype = device::DType::kBF16;
+  const std::string suffix =
+      dtype == device::DType::kBF16 ? "" : "_" + std::string(device::name_of(dtype));
   const device::Buffer cache =
       device::Buffer::create(static_cast<size_t>(num_pages) * kv_page_bytes(dtype, kKvHeads, kDim),
                              true)
@@ -59,7 +61,7 @@ void count_attention(const KernelContext& ctx, const std::string& name, int64_t 
     kv_write(ctx, layer, {kv.data(), kv.data(), kKvHeads * kDim, slots.data()}, num_keys);
   };
   if (num_queries > 1) {
-    count("avx2_kv_write", "token", static_cast<double>(num_keys), write);
+    count("avx2_kv_write" + suffix, "token", static_cast<double>(num_keys), write);
   } else {
     write();
   }
@@ -75,7 +77,7 @@ void count_attention(const KernelContext& ctx, const std::string& name, int64_t 
   std::vector<float> out(q.size());
   double pairs = 0;
   for (int64_t i = 0; i < num_queries; ++i) pairs += static_cast<double>(num_keys - i);
-  count("avx2_attention_" + name, "query_key_head", pairs * kHeads, [&] {
+  count("avx2_attention_" + name + suffix, "query_key_head", pairs * kHeads, [&] {
     attention(ctx, out.data(), kHeads * kDim, q.data(), kHeads * kDim, layer, batch, params);
   });
 }
@@ -97,8 +99,10 @@ void count_kernel_paths() {
     count_linear(ctx, format, 1);
     count_linear(ctx, format, 32);
   }
-  count_attention(ctx, "decode", 1, 512);
-  count_attention(ctx, "prefill", 128, 128);
+  for (const device::DType dtype : {device::DType::kBF16, device::DType::kE4M3}) {
+    count_attention(ctx, dtype, "decode", 1, 512);
+    count_attention(ctx, dtype, "prefill", 128, 128);
+  }
   constexpr int64_t kRows = 32, kCols = 1536;
   const std::vector<float> x = values(2 * kRows * kCols);
   std::vector<float> out(kRows * kCols);
