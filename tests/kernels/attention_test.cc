@@ -531,17 +531,17 @@ TEST(KvReading, NamesThePagesOfOneQueryAsTasksReadThem) {
   const std::vector<int32_t> lens = {70, 1};
   KvReading kv{layer, {1, starts.data(), lens.data(), tables.data(), 4, 32}, {.num_heads = 3}};
   const device::Reading reading = kv.reading();
-  // Five pages of three heads; blocks of two pages; heads from the last one on.
+  // Five pages of three heads; blocks of two pages.
   EXPECT_EQ(reading.parts_of_piece, 5);
   ASSERT_EQ(reading.num_parts, 15);
   const size_t head = kv_page_bytes(device::DType::kBF16, 1, 8);
   EXPECT_EQ(reading.part_bytes, head);
   const auto at = [&](int64_t part) { return reading.part_at(reading.context, part); };
-  EXPECT_EQ(at(0), cache.data() + (8 * 3 + 2) * head);
-  EXPECT_EQ(at(1), cache.data() + (9 * 3 + 2) * head);
-  EXPECT_EQ(at(4), cache.data() + (2 * 3 + 2) * head);
+  EXPECT_EQ(at(0), cache.data() + (8 * 3 + 0) * head);
+  EXPECT_EQ(at(1), cache.data() + (9 * 3 + 0) * head);
+  EXPECT_EQ(at(4), cache.data() + (2 * 3 + 0) * head);
   EXPECT_EQ(at(7), cache.data() + (14 * 3 + 1) * head);
-  EXPECT_EQ(at(14), cache.data() + (2 * 3 + 0) * head);
+  EXPECT_EQ(at(14), cache.data() + (2 * 3 + 2) * head);
 
   kv.params.sliding_window = 70;
   EXPECT_EQ(kv.reading().num_parts, 15);

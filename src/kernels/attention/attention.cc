@@ -250,11 +250,13 @@ void run_tiles(const KernelContext& ctx, const AttentionKernels& kernels, const 
                const Plan& plan, const KvWriter* writer, std::byte* memory, int64_t tile_rows) {
   const size_t bytes = thread_bytes(tile_rows, call.head_dim);
   const int64_t num_jobs = plan.num_jobs();
-  // From the end: a prompt's last tiles see the most keys, and a long task is best not the last.
-  const auto at = [&](int64_t task) { return std::optional(plan.job(num_jobs - 1 - task)); };
-  // Tiles of many queries take long and are shared out one by one.
-  const int64_t grain =
-      one_query_each(plan.batch()) ? piece_size(num_jobs, ctx.pool.num_threads()) : 1;
+  // A prompt's from the end: its last tiles see the most keys, and a long task is best not the
+  // last. Tiles of many queries take long and are shared out one by one.
+  const bool decodes = one_query_each(plan.batch());
+  const auto at = [&](int64_t task) {
+    return std::optional(plan.job(decodes ? task : num_jobs - 1 - task));
+  };
+  const int64_t grain = decodes ? piece_size(num_jobs, ctx.pool.num_threads()) : 1;
   run_in_chains(ctx.pool, num_jobs, grain, at, [&](const Job& job, const Job* after, int thread) {
     const ThreadMemory mine =
         place_memory(memory + static_cast<size_t>(thread) * bytes, tile_rows, call.head_dim);
@@ -382,14 +384,14 @@ device::Reading KvReading::reading() const {
   reading.parts_of_piece = (num_keys + kPageTokens - 1) / kPageTokens;
   reading.num_parts = reading.parts_of_piece * layer.num_kv_heads;
   reading.context = this;
-  // A tile for each head, from the last one on.
+  // A tile for each head.
   reading.part_at = [](const void* context, int64_t part) -> const std::byte* {
     const auto& kv = *static_cast<const KvReading*>(context);
     const int64_t pages = (kv.batch.seq_lens[0] + kPageTokens - 1) / kPageTokens;
     const int64_t pages_per_block = kv.batch.block_size / kPageTokens;
     const int64_t block = kv.batch.block_tables[part % pages / pages_per_block];
     const int64_t page = block * pages_per_block + part % pages % pages_per_block;
-    const int64_t head = kv.layer.num_kv_heads - 1 - part / pages;
+    const int64_t head = part / pages;
     const size_t head_bytes = kv_page_bytes(kv.layer.dtype, 1, kv.layer.head_dim);
     return kv.layer.data + static_cast<size_t>(page * kv.layer.num_kv_heads + head) * head_bytes;
   };
