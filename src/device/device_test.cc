@@ -98,6 +98,16 @@ TEST(ThreadPool, AJobSeesWhatTheCallerWroteAndTheCallerWhatTheJobWrote) {
   for (int64_t i = 0; i < 256; ++i) EXPECT_EQ(values[static_cast<size_t>(i)], i * 3000);
 }
 
+/// A worker that looked for a stop just before it came must not go to sleep for good.
+TEST(ThreadPool, EndsWhateverItsWorkersDoAtThatMoment) {
+  for (int i = 0; i < 10'000; ++i) {
+    ThreadPool pool(4);
+    std::atomic<int> num_run{0};
+    pool.parallel_for(i % 5, 1, [&](int64_t, int64_t, int) { ++num_run; });
+    ASSERT_EQ(num_run.load(), i % 5);
+  }
+}
+
 TEST(ThreadPool, WakesAfterItsWorkersWentToSleep) {
   ThreadPool pool(3);
   for (int round = 0; round < 20; ++round) {

@@ -190,8 +190,9 @@ struct ThreadPool::State {
     ReadAhead& ahead = aheads[static_cast<size_t>(thread_index)];
     while (true) {
       wait_for_job(last, ahead);
-      if (stop.load(std::memory_order_acquire)) return;
+      // In this order: a stop that is not seen yet comes with an epoch that is not yet `last`.
       last = epoch.load(std::memory_order_acquire);
+      if (stop.load(std::memory_order_acquire)) return;
       const int64_t num_done = run_pieces(thread_index);
       if (num_done > 0) completed.fetch_add(num_done, std::memory_order_release);
     }
