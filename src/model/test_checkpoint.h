@@ -5,6 +5,7 @@
 #include <cstring>
 #include <deque>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,9 +32,9 @@ class TestCheckpoint final : public checkpoint::Checkpoint {
 
   /// Adds a tensor of F32 values; makes `has_weights` true.
   void add(std::string name, std::vector<int64_t> shape, std::vector<float> values) {
-    std::vector<std::byte> bytes(values.size() * sizeof(float));
-    std::memcpy(bytes.data(), values.data(), bytes.size());
-    add_raw(std::move(name), checkpoint::TensorType::kF32, std::move(shape), std::move(bytes));
+    const auto bytes = std::as_bytes(std::span(values));
+    add_raw(std::move(name), checkpoint::TensorType::kF32, std::move(shape),
+            {bytes.begin(), bytes.end()});
   }
   void add_raw(std::string name, checkpoint::TensorType type, std::vector<int64_t> shape,
                std::vector<std::byte> bytes) {

@@ -16,7 +16,7 @@ template <class Form>
 struct KvCodes {
   using Codes = Form;
   static constexpr int kParts = 2;
-  static constexpr int kIndex[] = {1, 0};
+  static constexpr int kIndex[2] = {1, 0};  // the size is for clang 14, in a template
   static constexpr bool kRounded = true;
   static constexpr int kExpDegree = 5;
   static constexpr bool kCodes = true;
