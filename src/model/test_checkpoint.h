@@ -2,7 +2,6 @@
 
 // A checkpoint in memory, for the tests of this room.
 
-#include <cstring>
 #include <deque>
 #include <map>
 #include <span>
