@@ -1,7 +1,8 @@
 // Micro-benchmarks of the kernels on SmolLM2-135M's shapes, beside the machine's roofs measured in
 // the same run.
 //   bench_kernels [threads] [format ...]     formats: Q4_0 Q4_1 Q8_0 BF16 F16 F32, attention, head,
-//   pack, small, shapes; step-N: all products of a step of N rows; generic, avx2
+//   pack, small, shapes; step-N: all products of a step of N rows; an ISA row
+//   as --kernel names it
 //   bench_kernels [threads] roofs [MiB ...]  only the roofs, as JSON: reading at each working set
 #include <algorithm>
 #include <array>
@@ -465,8 +466,12 @@ int run(int argc, char** argv) {
     for (int i = 3; i < argc; ++i) mebibytes.push_back(std::strtoul(argv[i], nullptr, 10));
     return print_roofs(bench, std::move(mebibytes));
   }
-  for (const Isa isa : {Isa::kGeneric, Isa::kAvx2}) {
-    if (argc > 2 && wanted(name_of(isa))) (void)set_isa(isa);
+  for (const Isa isa : kIsas) {
+    if (argc <= 2 || !wanted(name_of(isa))) continue;
+    if (const Status set = set_isa(isa); !set.ok()) {
+      std::fprintf(stderr, "%s\n", set.error().message.c_str());
+      return 2;
+    }
   }
   constexpr size_t kReadBytes = size_t{256} << 20;
   const device::Buffer buffer = device::Buffer::create(kReadBytes, true).value();

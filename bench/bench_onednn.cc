@@ -4,6 +4,7 @@
 // columns) beside u8 by s8 with ready bytes and one scale, which is less work. Built where
 // libdnnl-dev is installed; oneDNN is no part of the product.
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -11,6 +12,7 @@
 #include <random>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -132,8 +134,12 @@ class Ours {
   std::vector<PackedMatrix> weights_;
 };
 
+/// The other side's threads spin for some milliseconds after their work: on as many cores as
+/// threads that would be charged to this side.
 template <class Side>
 double seconds_of(Side& side) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  side.run();
   const double start = device::now_seconds(/*cpu_time=*/false);
   side.run();
   return device::now_seconds(/*cpu_time=*/false) - start;
@@ -150,8 +156,6 @@ void compare(const KernelContext& context, const Type& type, const Shape& shape,
   Ours ours(context, type, shape, tokens, copies);
   OneDnn theirs(type, shape, tokens, copies);
   std::vector<double> a, b, ratios;
-  ours.run();
-  theirs.run();
   for (int i = 0; i < kRounds; ++i) {
     a.push_back(seconds_of(ours));
     b.push_back(seconds_of(theirs));
