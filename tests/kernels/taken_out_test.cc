@@ -190,7 +190,7 @@ TEST(NumberColumns, NumbersEachColumnOnce) {
   for (size_t i = 0; i < wanted.size(); ++i) {
     if (wanted[i] < 0) {
       EXPECT_EQ(taken[i].slot, 0);
-      EXPECT_TRUE(same_bits(taken[i].value, -0.0f));
+      EXPECT_TRUE(same_bits(taken[i].value, 0.0f));
     } else {
       EXPECT_EQ(columns[static_cast<size_t>(taken[i].slot)], wanted[i]) << i;
       EXPECT_EQ(taken[i].value, 2.0f);

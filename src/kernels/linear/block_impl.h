@@ -143,11 +143,7 @@ __attribute__((noinline)) void block_tile(const LinearCall& call, const std::byt
   using F = typename S::F;
   using Record = typename KindOf<S, Q>::Record;
   F sum[MR][NR];
-#pragma GCC unroll 8
-  for (int m = 0; m < MR; ++m) {
-#pragma GCC unroll 8
-    for (int n = 0; n < NR; ++n) sum[m][n] = S::zero();
-  }
+  start_sums<S, MR, NR>(call, row, sum);
   const auto* x =
       reinterpret_cast<const Record*>(call.x + static_cast<size_t>(row) * call.x_row_bytes);
   const size_t x_stride = call.x_row_bytes / sizeof(Record);
@@ -168,7 +164,6 @@ __attribute__((noinline)) void block_tile(const LinearCall& call, const std::byt
             });
         ++x;
       });
-  add_taken<S, MR, NR>(call, row, sum);
   store_tile<S, MR, NR>(call, row, panel, sum);
 }
 
@@ -210,11 +205,7 @@ __attribute__((noinline)) void unpacked_tile(const LinearCall& call, const std::
   using F = typename S::F;
   using Record = typename Kind::Record;
   F sum[MR][NR];
-#pragma GCC unroll 8
-  for (int m = 0; m < MR; ++m) {
-#pragma GCC unroll 8
-    for (int n = 0; n < NR; ++n) sum[m][n] = S::zero();
-  }
+  start_sums<S, MR, NR>(call, row, sum);
   const auto* x =
       reinterpret_cast<const Record*>(call.x + static_cast<size_t>(row) * call.x_row_bytes);
   const size_t x_stride = call.x_row_bytes / sizeof(Record);
@@ -235,7 +226,6 @@ __attribute__((noinline)) void unpacked_tile(const LinearCall& call, const std::
           return S::iload(block[n]->weights[l.value]);
         });
   }
-  add_taken<S, MR, NR>(call, row, sum);
   store_tile<S, MR, NR>(call, row, panel, sum);
 }
 

@@ -254,16 +254,35 @@ void norm_columns(float* to, const float* x, const Preparation& as, float factor
   }
 }
 
-/// Takes out of a prepared row what is too large; block(i) gives the numbers of a block.
+/// Blocks that are quantised anew at a time: one alone costs as much as four.
+constexpr int64_t kBlocksAnew = 4;
+
+/// Takes out of prepared rows what is too large; block(row, i) gives the numbers of a block.
 template <class Block>
-TakenOut take_out_of(std::byte* row, const Preparation& as, const Block& block) {
+void take_out_of(std::byte* rows, size_t row_bytes, int64_t count, const Preparation& as,
+                 TakenOut* taken, const Block& block) {
   const size_t record_bytes = prepared_bytes(as.weight, kQuantBlock);
-  const int64_t i = block_with_too_much(row, record_bytes, as.weight.num_cols() / kQuantBlock);
-  if (i < 0) return {.slot = -1};
-  TakenOut taken =
-      take_out_largest(row + static_cast<size_t>(i) * record_bytes, block(i), as.prepare);
-  taken.slot += static_cast<int32_t>(i * kQuantBlock);
-  return taken;
+  const int64_t num_blocks = as.weight.num_cols() / kQuantBlock;
+  alignas(64) float rest[kBlocksAnew * kQuantBlock] = {};
+  std::byte records[kBlocksAnew * sizeof(HalvesActivationBlock)] = {};
+  std::byte* targets[kBlocksAnew] = {};
+  int64_t waiting = 0;
+  for (int64_t row = 0; row < count; ++row) {
+    std::byte* const of_row = rows + static_cast<size_t>(row) * row_bytes;
+    const int64_t i = block_with_too_much(of_row, record_bytes, num_blocks);
+    taken[row] = {.slot = -1};
+    if (i >= 0) {
+      taken[row] = take_out_largest(rest + waiting * kQuantBlock, block(row, i));
+      taken[row].slot += static_cast<int32_t>(i * kQuantBlock);
+      targets[waiting++] = of_row + static_cast<size_t>(i) * record_bytes;
+    }
+    if (waiting == 0 || (waiting < kBlocksAnew && row + 1 < count)) continue;
+    as.prepare({records, 0, rest, 0, 1, kBlocksAnew * kQuantBlock});
+    for (int64_t j = 0; j < waiting; ++j) {
+      std::copy_n(records + static_cast<size_t>(j) * record_bytes, record_bytes, targets[j]);
+    }
+    waiting = 0;
+  }
 }
 
 /// A row piece by piece.
@@ -281,7 +300,7 @@ void prepare_row(std::byte* out, const float* x, const Preparation& as, TakenOut
     }
   }
   if (taken == nullptr) return;
-  *taken = take_out_of(out, as, [&](int64_t block) {
+  take_out_of(out, 0, 1, as, taken, [&](int64_t, int64_t block) {
     norm_columns(piece, x, as, factor, block * kQuantBlock, kQuantBlock);
     return piece;
   });
@@ -302,10 +321,10 @@ void norm_and_prepare(std::byte* out, const InputRows& x, const Preparation& as,
                     kernels.factor(from, num_cols, x.norm->eps));
     }
     as.prepare({to, row_bytes, piece, num_cols, count, num_cols});
-    for (int64_t i = 0; as.taken != nullptr && i < count; ++i) {
-      as.taken[row + i] =
-          take_out_of(to + static_cast<size_t>(i) * row_bytes, as,
-                      [&](int64_t block) { return piece + i * num_cols + block * kQuantBlock; });
+    if (as.taken != nullptr) {
+      take_out_of(to, row_bytes, count, as, as.taken + row, [&](int64_t i, int64_t block) {
+        return piece + i * num_cols + block * kQuantBlock;
+      });
     }
   }
 }

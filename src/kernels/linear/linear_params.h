@@ -10,8 +10,7 @@ namespace octavo::kernels {
 /// What was taken out of a row of x: a number much larger than the others, which would make their
 /// rounding coarse. It is multiplied in f32 (taken_out.h).
 struct TakenOut {
-  // Adding a product of -0 and the 0 of slot 0 changes no sum, not even a zero's sign.
-  float value = -0.0f;
+  float value = 0;
   int32_t slot = 0;  // where its column is in LinearCall::taken_columns; 0: nothing was taken out
 };
 /// Floats from one slot's weights to the next: those of as many panels as any tile has.
@@ -52,8 +51,8 @@ struct LinearCall {
   const TakenOut* taken = nullptr;         // of each row of x; nullptr: nothing, of none
   const int32_t* taken_columns = nullptr;  // by slot, from 1 on
   int num_taken_columns = 0;               // with slot 0
-  // Weights of these columns, [num_taken_columns][kTakenStride], of the panels that a thread is at;
-  // the threads' pieces are scratch_bytes apart.
+  // Weights of these columns, [num_taken_columns][kTakenStride], slot 0's all 0, of the panels that
+  // a thread is at; the threads' pieces are scratch_bytes apart.
   float* taken_weights = nullptr;
 };
 

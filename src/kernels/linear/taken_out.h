@@ -7,8 +7,8 @@
 
 // A norm leaves one channel tens of times as large as the others. Rounded with its block of 32 it
 // makes most of the error of a product; so the largest number of such a row is taken out before its
-// block is quantised, and its column of the weights, in f32, is added to the finished sums. Whether
-// and where is a function of the row alone (promise P1).
+// block is quantised, and the sums start from its product with its column of the weights, in f32.
+// Whether and where is a function of the row alone (promise P1).
 
 namespace octavo::kernels {
 
@@ -17,9 +17,9 @@ namespace octavo::kernels {
 /// Rows of fewer than four blocks have none.
 int64_t block_with_too_much(const std::byte* records, size_t record_bytes, int64_t num_blocks);
 
-/// Quantises a block of 32 columns anew, without its largest number, which is returned with its
-/// column (of the block) as the slot.
-TakenOut take_out_largest(std::byte* record, const float* x, LinearPrepare prepare);
+/// Copies a block of 32 columns without its largest number, which is returned with its column (of
+/// the block) as the slot.
+TakenOut take_out_largest(float* rest, const float* x);
 
 /// Gives all columns that were taken out, found in `slot`, places in `columns` [num_rows + 1], from
 /// 1 on. Returns how many there are, the unused first one included; 1: nothing was taken out of any
