@@ -299,7 +299,7 @@ void prepare_row(std::byte* out, const float* x, const Preparation& as, TakenOut
       as.prepare({out + prepared_bytes(as.weight, i), 0, piece, 0, 1, count});
     }
   }
-  if (taken == nullptr) return;
+  if (as.prepare == nullptr || taken == nullptr) return;
   take_out_of(out, 0, 1, as, taken, [&](int64_t, int64_t block) {
     norm_columns(piece, x, as, factor, block * kQuantBlock, kQuantBlock);
     return piece;
@@ -372,7 +372,7 @@ void set_rows(const KernelContext& ctx, LinearCall& call, const InputRows& x,
   const size_t row_bytes = prepared_row_bytes(weight);
   std::byte* const out = ctx.workspace.take(rows_bytes(weight, x.count));
   TakenOut* const taken =
-      x.norm != nullptr && takes_bytes(weight)
+      prepare != nullptr && x.norm != nullptr && takes_bytes(weight)
           ? reinterpret_cast<TakenOut*>(out + prepared_rows_bytes(weight, x.count))
           : nullptr;
   const int64_t num_tasks = num_prepare_tasks(x.count, num_cols, ctx.pool.num_threads());
