@@ -1,6 +1,7 @@
 #include "kernels/linear/taken_out.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 namespace octavo::kernels {
@@ -15,17 +16,15 @@ static_assert(offsetof(ActivationBlock, s) == offsetof(HalvesActivationBlock, s)
 
 int64_t block_with_too_much(const std::byte* records, size_t record_bytes, int64_t num_blocks) {
   float even = 0, odd = 0;  // two chains: an addition takes four cycles
-  float most = 0;
-  int64_t at = -1;
+  // The largest scale and where it is first, in one number: a branch would be guessed wrongly.
+  int64_t most = 0;
   const std::byte* p = records + offsetof(ActivationBlock, s);
   const auto scale_at = [&](int64_t i) {
-    float scale;
-    std::memcpy(&scale, p + static_cast<size_t>(i) * record_bytes, 4);
-    if (scale > most) {
-      most = scale;
-      at = i;
-    }
-    return scale;  // NaN of a block that is not finite
+    int32_t bits;
+    std::memcpy(&bits, p + static_cast<size_t>(i) * record_bytes, 4);
+    const int64_t key = int64_t{bits} << 32 | (INT32_MAX - i);
+    most = key > most ? key : most;
+    return std::bit_cast<float>(bits);  // NaN of a block that is not finite
   };
   int64_t i = 0;
   for (; i + 2 <= num_blocks; i += 2) {
@@ -33,7 +32,9 @@ int64_t block_with_too_much(const std::byte* records, size_t record_bytes, int64
     odd += scale_at(i + 1);
   }
   if (i < num_blocks) even += scale_at(i);
-  return most * static_cast<float>(num_blocks) > kTooMuch * (even + odd) ? at : -1;
+  const auto largest = std::bit_cast<float>(static_cast<int32_t>(most >> 32));
+  const bool is_too_much = largest * static_cast<float>(num_blocks) > kTooMuch * (even + odd);
+  return is_too_much ? INT32_MAX - (most & INT32_MAX) : -1;
 }
 
 TakenOut take_out_largest(float* rest, const float* x) {
