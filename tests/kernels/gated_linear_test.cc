@@ -1,6 +1,5 @@
 #include "kernels/linear/gated_linear.h"
 
-#include "kernels/rms_norm/rms_norm.h"
 #include "kernels/silu_and_mul/silu_and_mul.h"
 #include "linear_cases.h"
 
@@ -29,17 +28,11 @@ struct Case {
 std::vector<float> in_steps(Machine& machine, const WeightRows& gate, const WeightRows& up,
                             const PackedMatrix& next, const float* rows_of_x, const RowNorm* norm,
                             const Case& c) {
-  std::vector<float> normed(rows_of_x, rows_of_x + c.cols * c.tokens);
-  if (norm != nullptr) {
-    rms_norm(machine.context(), normed.data(), c.cols, rows_of_x, c.cols, c.tokens, c.cols,
-             norm->weight, norm->eps);
-  }
-  const float* const x = normed.data();
   const auto product = [&](const WeightRows& rows) {
     const int64_t all = rows.matrix->num_rows();
     std::vector<float> whole(static_cast<size_t>(all * c.tokens));
-    linear(machine.context(), whole.data(), all, x, c.cols, c.tokens, *rows.matrix, nullptr,
-           Epilogue::kStore);
+    linear(machine.context(), whole.data(), all, rows_of_x, c.cols, c.tokens, *rows.matrix, nullptr,
+           Epilogue::kStore, norm);
     std::vector<float> part;
     for (int64_t t = 0; t < c.tokens; ++t) {
       for (int64_t i = 0; i < c.size; ++i) {
@@ -70,7 +63,9 @@ void expect_same_as_steps(const Case& c, bool stacked) {
   const PackedMatrix second = pack_random(machine, c.gate_up, c.arithmetic, c.size, c.cols, 2);
   const PackedMatrix next = pack_random(machine, c.next, c.arithmetic, kNextRows, c.size, 3);
   Numbers numbers(4);
-  const std::vector<float> x = numbers.values(static_cast<size_t>(c.cols * c.tokens));
+  std::vector<float> x = numbers.values(static_cast<size_t>(c.cols * c.tokens));
+  // In some rows one number is large: it may be taken out.
+  for (int64_t t = 0; t < c.tokens; t += 3) x[static_cast<size_t>(t * c.cols + t % c.cols)] = 90.0f;
   const std::vector<float> bias = numbers.values(static_cast<size_t>(c.size));
   const WeightRows gate{&first, 0, nullptr};
   const WeightRows up =
@@ -106,7 +101,7 @@ TEST_P(GatedLinear, HasTheBitsOfItsStepsInEveryFormat) {
     for (const Arithmetic arithmetic : {Arithmetic::kNative, Arithmetic::kF32}) {
       for (const int64_t tokens : {1, 2, 31, 32, 33, 100}) {
         const int64_t size = whole_blocks(format, 160);
-        expect_same_as_steps({format, format, arithmetic, size, whole_blocks(format, 64), tokens},
+        expect_same_as_steps({format, format, arithmetic, size, whole_blocks(format, 160), tokens},
                              true);
         if (HasFatalFailure()) return;
       }

@@ -88,6 +88,29 @@ TEST_P(LinearLargest, HasTheBitsOfWrittenLogitsInEveryFormat) {
   }
 }
 
+/// Of rows with a norm the largest number is taken out before they are quantised.
+TEST_P(LinearLargest, HasTheBitsOfWrittenLogitsWhereOneNumberIsLarge) {
+  for (const WeightFormat format :
+       {WeightFormat::kQ8_0, WeightFormat::kQ4_1, WeightFormat::kQ6_K, WeightFormat::kI4G64}) {
+    for (const int64_t tokens : {1, 7, 40}) {
+      Numbers numbers(5);
+      const Case c{.format = format,
+                   .vocab = 1003,
+                   .cols = whole_blocks(format, 160),
+                   .tokens = tokens,
+                   .threads = 3};
+      const auto bytes = random_weight(format, c.vocab, c.cols, numbers);
+      std::vector<float> x = numbers.values(static_cast<size_t>(c.cols * c.tokens));
+      for (int64_t t = 0; t < tokens; ++t) {
+        if (t % 4 != 3) x[static_cast<size_t>(t * c.cols + t % 3 * 40)] = -90.0f;
+      }
+      const std::vector<float> weight(static_cast<size_t>(c.cols), 1.0f);
+      const RowNorm norm{weight.data(), 1e-5f};
+      expect_as_written(c, bytes, x, &norm);
+    }
+  }
+}
+
 TEST_P(LinearLargest, TakesManyRowsStripsThreadsAndFactors) {
   for (const int threads : {1, 2, 3}) {
     for (const int64_t tokens : {1, 2, 65, 700}) {

@@ -143,11 +143,7 @@ __attribute__((noinline)) void block_tile(const LinearCall& call, const std::byt
   using F = typename S::F;
   using Record = typename KindOf<S, Q>::Record;
   F sum[MR][NR];
-#pragma GCC unroll 8
-  for (int m = 0; m < MR; ++m) {
-#pragma GCC unroll 8
-    for (int n = 0; n < NR; ++n) sum[m][n] = S::zero();
-  }
+  start_sums<S, MR, NR>(call, row, sum);
   const auto* x =
       reinterpret_cast<const Record*>(call.x + static_cast<size_t>(row) * call.x_row_bytes);
   const size_t x_stride = call.x_row_bytes / sizeof(Record);
@@ -209,11 +205,7 @@ __attribute__((noinline)) void unpacked_tile(const LinearCall& call, const std::
   using F = typename S::F;
   using Record = typename Kind::Record;
   F sum[MR][NR];
-#pragma GCC unroll 8
-  for (int m = 0; m < MR; ++m) {
-#pragma GCC unroll 8
-    for (int n = 0; n < NR; ++n) sum[m][n] = S::zero();
-  }
+  start_sums<S, MR, NR>(call, row, sum);
   const auto* x =
       reinterpret_cast<const Record*>(call.x + static_cast<size_t>(row) * call.x_row_bytes);
   const size_t x_stride = call.x_row_bytes / sizeof(Record);
@@ -237,6 +229,72 @@ __attribute__((noinline)) void unpacked_tile(const LinearCall& call, const std::
   store_tile<S, MR, NR>(call, row, panel, sum);
 }
 
+/// One column of a block: of each output the value of byte `column % 4` of `words`.
+template <class S, class Q>
+__attribute__((always_inline)) inline typename S::F widen_column(typename S::I words, int column,
+                                                                 typename S::F a, typename S::F b) {
+  using I = typename S::I;
+  for_each_constant<3, 1>([&](auto byte) __attribute__((always_inline)) {
+    if (column % 4 == byte.value) words = S::template srl<8 * byte.value>(words);
+  });
+  if (column % 4 == 3) words = S::template srl<24>(words);
+  const I weights = S::iand(words, S::iset1(255));
+  if constexpr (Q::kScales == BlockScales::kMin) {
+    return S::fma(S::to_f(weights), a, b);
+  } else {
+    const typename S::F value = S::to_f(S::isub(weights, S::iset1(Q::kZeroPoint)));
+    return S::mul(value, Q::kScales == BlockScales::kHalves && column >= 16 ? b : a);
+  }
+}
+
+/// The weights of the columns that were taken out, of one panel; `weights` is the first's.
+template <class S, class Q>
+__attribute__((noinline)) void widen_taken_panel(const LinearCall& call, const std::byte* panel,
+                                                 float* weights) {
+  constexpr bool kByCall = Q::kBlocks == kBlocksOfCall;
+  for (int i = 1; i < call.num_taken_columns; ++i) {
+    const int32_t block = call.taken_columns[i] / kQuantBlock;
+    const int column = call.taken_columns[i] % kQuantBlock;
+    const std::byte* at = panel;
+    int in_super_block = 0;
+    typename Q::template Header<S> header;
+    if constexpr (kByCall) {
+      const auto size = static_cast<int32_t>(call.group_blocks);
+      at += static_cast<size_t>(block / size) * (Q::kHead + static_cast<size_t>(size) * Q::kBlock);
+      header = Q::template header<S>(at);
+      at += static_cast<size_t>(block % size) * Q::kBlock;
+    } else {
+      at += static_cast<size_t>(block / Q::kBlocks) * Q::kBytes;
+      header = Q::template header<S>(at);
+      in_super_block = block % Q::kBlocks;
+    }
+    typename S::F value = S::zero();
+    for_each_constant<kByCall ? 1 : Q::kBlocks>([&](auto g) __attribute__((always_inline)) {
+      if (in_super_block != g.value) return;
+      typename S::F a, b = S::zero();
+      Q::template scales<S, g.value>(at, header, a, b);
+      for_each_constant<8>([&](auto l) __attribute__((always_inline)) {
+        if (column / 4 != l.value) return;
+        value =
+            widen_column<S, Q>(Q::template weights<S, g.value, l.value>(at, header), column, a, b);
+      });
+    });
+    S::store(weights + int64_t{i} * kTakenStride, value);
+  }
+}
+
+/// The same of a panel that was unpacked.
+template <class S, class Q>
+void widen_taken_unpacked(const LinearCall& call, const UnpackedBlock* panel, float* weights) {
+  for (int i = 1; i < call.num_taken_columns; ++i) {
+    const UnpackedBlock& block = panel[call.taken_columns[i] / kQuantBlock];
+    const int column = call.taken_columns[i] % kQuantBlock;
+    S::store(weights + int64_t{i} * kTakenStride,
+             widen_column<S, Q>(S::iload(block.weights[column / 4]), column, S::load(block.a),
+                                S::load(block.b)));
+  }
+}
+
 /// With two sums of 16 columns each, fewer rows fit the registers.
 template <class S, class Kind>
 inline constexpr int kBlockRows = Kind::kHalves&& S::kInt8Rows > 5 ? 5 : S::kInt8Rows;
@@ -251,6 +309,13 @@ struct BlockTiles {
   static constexpr int64_t kStepCols = kQuantBlock;
   template <int MR, int NR>
   static constexpr TileFn kTile = block_tile<S, Q, MR, NR>;
+
+  static void widen_taken(const LinearCall& call, int64_t panel, int width) {
+    for (int i = 0; i < width; ++i) {
+      widen_taken_panel<S, Q>(call, call.weight + static_cast<size_t>(panel + i) * call.panel_bytes,
+                              call.taken_weights + i * kPanelRows);
+    }
+  }
 };
 template <class S, class Kind>
 struct UnpackedTiles {
@@ -282,6 +347,12 @@ void run_unpacking(const LinearCall& call, const LinearRange& range) {
       unpack_blocks<S, Q>(
           reinterpret_cast<UnpackedBlock*>(scratch + static_cast<size_t>(i) * unpacked.panel_bytes),
           call.weight + static_cast<size_t>(panel + i) * call.panel_bytes, call, num_blocks);
+      if (call.taken != nullptr) {
+        widen_taken_unpacked<S, Q>(call,
+                                   reinterpret_cast<const UnpackedBlock*>(
+                                       scratch + static_cast<size_t>(i) * unpacked.panel_bytes),
+                                   call.taken_weights + i * kPanelRows);
+      }
     }
     for (int64_t tile = 0; tile < num_tiles; ++tile) {
       const int64_t begin = num_rows * tile / num_tiles;
@@ -309,6 +380,17 @@ void run_blocks(const LinearCall& call, const LinearRange& range) {
       run_unpacking<S, Q>(call, range);
     }
   }
+}
+
+/// run_blocks of rows of which something may have been taken out.
+template <class S, class Q>
+void run_with_taken(const LinearCall& call, const LinearRange& range) {
+  if (call.taken == nullptr) return run_blocks<S, Q>(call, range);
+  LinearCall mine = call;
+  mine.taken_weights +=
+      static_cast<size_t>(range.thread_index) * (call.scratch_bytes / sizeof(float));
+  for (int i = 0; i < kTakenStride; ++i) mine.taken_weights[i] = 0.0f;
+  run_blocks<S, Q>(mine, range);
 }
 
 }  // namespace

@@ -143,6 +143,9 @@ void gated_linear(const KernelContext& ctx, std::byte* out, const float* x, int6
   if (wants_same_x(gate, up)) {
     up_half.call.x = gate_half.call.x;
     up_half.call.x_row_bytes = gate_half.call.x_row_bytes;
+    up_half.call.taken = gate_half.call.taken;
+    up_half.call.taken_columns = gate_half.call.taken_columns;
+    up_half.call.num_taken_columns = gate_half.call.num_taken_columns;
     up_half.call.bias = up.bias;
   } else {
     up_half = half_of(ctx, up, size, rows);
@@ -157,9 +160,9 @@ void gated_linear(const KernelContext& ctx, std::byte* out, const float* x, int6
   const size_t memory_bytes = thread_bytes(gate, up, chunk_rows, num_tokens);
   std::byte* const memory = ctx.workspace.take(memory_bytes * static_cast<size_t>(num_threads));
   const size_t piece_size = piece_bytes(chunk_rows, unit);
-  for (Half* half : {&gate_half, &up_half}) {
-    half->call.scratch = memory + 2 * piece_size;
-    half->call.scratch_bytes = memory_bytes;
+  for (const auto& [half, weight] :
+       {std::pair(&gate_half, gate.matrix), std::pair(&up_half, up.matrix)}) {
+    set_scratch(half->call, memory + 2 * piece_size, memory_bytes, *weight, num_tokens);
   }
   const int64_t task_unit = num_tokens == 1 ? row_unit(*gate.matrix) : unit;
   const int64_t units = (size + task_unit - 1) / task_unit;

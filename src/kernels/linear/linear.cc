@@ -7,6 +7,7 @@
 #include "kernels/dispatch.h"
 #include "kernels/linear/linear_call.h"
 #include "kernels/linear/linear_params.h"
+#include "kernels/linear/taken_out.h"
 #include "kernels/rms_norm/rms_norm_params.h"
 #include "kernels/variants.h"
 
@@ -63,10 +64,11 @@ void run_shared(const KernelContext& ctx, LinearRun run, const LinearCall& call,
 void multiply(const KernelContext& ctx, LinearCall call, int64_t num_tokens,
               const PackedMatrix& weight) {
   const size_t mark = ctx.workspace.mark();
-  call.scratch_bytes = linear_scratch_bytes(weight, num_tokens);
-  if (call.scratch_bytes > 0) {
-    call.scratch =
-        ctx.workspace.take(call.scratch_bytes * static_cast<size_t>(ctx.pool.num_threads()));
+  const size_t scratch_bytes = linear_scratch_bytes(weight, num_tokens);
+  if (scratch_bytes > 0) {
+    set_scratch(call,
+                ctx.workspace.take(scratch_bytes * static_cast<size_t>(ctx.pool.num_threads())),
+                scratch_bytes, weight, num_tokens);
   }
   if (weight.next().num_parts > 0) ctx.pool.read_next(weight.next());
   run_shared(ctx, run_of(current_linear_kernels(), weight), call, num_tokens);
@@ -173,12 +175,34 @@ int64_t unpacks_from(WeightFormat format) {
   }
 }
 
+/// Is x quantised?
+bool takes_bytes(const PackedMatrix& weight) {
+  return weight.arithmetic() == Arithmetic::kNative && unpacks_from(weight.format()) > 0;
+}
+
+size_t unpacking_bytes(const PackedMatrix& weight, int64_t num_tokens) {
+  if (!takes_bytes(weight) || num_tokens < unpacks_from(weight.format())) return 0;
+  return static_cast<size_t>(weight.num_cols() / kQuantBlock) * kUnpackedBlockBytes * kUnpackPanels;
+}
+
+/// Columns that may be taken out of so many rows, and the unused place before them.
+size_t most_taken_columns(const PackedMatrix& weight, int64_t num_tokens) {
+  return static_cast<size_t>(std::min(num_tokens, weight.num_cols())) + 1;
+}
+
 }  // namespace
 
 size_t linear_scratch_bytes(const PackedMatrix& weight, int64_t num_tokens) {
-  const int64_t from = unpacks_from(weight.format());
-  if (weight.arithmetic() != Arithmetic::kNative || from == 0 || num_tokens < from) return 0;
-  return static_cast<size_t>(weight.num_cols() / kQuantBlock) * kUnpackedBlockBytes * kUnpackPanels;
+  if (!takes_bytes(weight) || num_tokens <= 0) return 0;
+  return unpacking_bytes(weight, num_tokens) +
+         most_taken_columns(weight, num_tokens) * kTakenStride * sizeof(float);
+}
+
+void set_scratch(LinearCall& call, std::byte* scratch, size_t stride, const PackedMatrix& weight,
+                 int64_t num_tokens) {
+  call.scratch = scratch;
+  call.scratch_bytes = stride;
+  call.taken_weights = reinterpret_cast<float*>(scratch + unpacking_bytes(weight, num_tokens));
 }
 
 int64_t rows_of_task(size_t x_row_bytes) {
@@ -200,68 +224,129 @@ void gather(float* out, const float* x, const int32_t* order, int64_t count) {
   for (int64_t i = 0; i < count; ++i) out[i] = x[order[i]];
 }
 
-/// A row piece by piece: columns in the weight's order, then the norm, then `prepare` (nullptr:
-/// f32).
-void prepare_row(std::byte* out, const float* x, const RowNorm* norm, LinearPrepare prepare,
-                 const PackedMatrix& weight) {
-  const int64_t num_cols = weight.num_cols();
-  const int32_t* const order = weight.col_order().empty() ? nullptr : weight.col_order().data();
-  const RmsNormKernels& kernels = current_rms_norm_kernels();
-  const float factor = norm == nullptr ? 1.0f : kernels.factor(x, num_cols, norm->eps);
-  alignas(64) float piece[kPieceElements], gathered_norm[kPieceElements];
-  for (int64_t i = 0; i < num_cols; i += kPieceElements) {
-    const int64_t count = std::min(kPieceElements, num_cols - i);
-    float* const to = prepare == nullptr ? reinterpret_cast<float*>(out) + i : piece;
-    const float* from = x + i;
-    if (order != nullptr) {
-      gather(to, x, order + i, count);
-      from = to;
+/// What happens to rows before they are multiplied.
+struct Preparation {
+  LinearPrepare prepare;  // nullptr: f32
+  const PackedMatrix& weight;
+  const RowNorm* norm;
+  TakenOut* taken;  // of each row, with a column or -1 as the slot; nullptr: not asked for
+};
+
+/// Columns [begin, begin + count) of a row, in the weight's order, with the norm.
+void norm_columns(float* to, const float* x, const Preparation& as, float factor, int64_t begin,
+                  int64_t count) {
+  alignas(64) float gathered_norm[kPieceElements];
+  const float* from = x + begin;
+  const float* factors = as.norm == nullptr ? nullptr : as.norm->weight + begin;
+  if (!as.weight.col_order().empty()) {
+    const int32_t* const order = as.weight.col_order().data() + begin;
+    gather(to, x, order, count);
+    from = to;
+    if (factors != nullptr) {
+      gather(gathered_norm, as.norm->weight, order, count);
+      factors = gathered_norm;
     }
-    if (norm != nullptr) {
-      const float* factors = norm->weight + i;
-      if (order != nullptr) {
-        gather(gathered_norm, norm->weight, order + i, count);
-        factors = gathered_norm;
-      }
-      kernels.scale(to, from, factors, count, factor);
-    }
-    if (prepare != nullptr) prepare({out + prepared_bytes(weight, i), 0, to, 0, 1, count});
+  }
+  if (factors != nullptr) {
+    current_rms_norm_kernels().scale(to, from, factors, count, factor);
+  } else if (from != to) {
+    std::copy_n(from, count, to);
   }
 }
 
+/// Blocks that are quantised anew at a time: one alone costs as much as four.
+constexpr int64_t kBlocksAnew = 4;
+
+/// Takes out of prepared rows what is too large; block(row, i) gives the numbers of a block.
+template <class Block>
+void take_out_of(std::byte* rows, size_t row_bytes, int64_t count, const Preparation& as,
+                 TakenOut* taken, const Block& block) {
+  const size_t record_bytes = prepared_bytes(as.weight, kQuantBlock);
+  const int64_t num_blocks = as.weight.num_cols() / kQuantBlock;
+  alignas(64) float rest[kBlocksAnew * kQuantBlock] = {};
+  std::byte records[kBlocksAnew * sizeof(HalvesActivationBlock)] = {};
+  std::byte* targets[kBlocksAnew] = {};
+  int64_t waiting = 0;
+  for (int64_t row = 0; row < count; ++row) {
+    std::byte* const of_row = rows + static_cast<size_t>(row) * row_bytes;
+    const int64_t i = block_with_too_much(of_row, record_bytes, num_blocks);
+    taken[row] = {.slot = -1};
+    if (i >= 0) {
+      taken[row] = take_out_largest(rest + waiting * kQuantBlock, block(row, i));
+      taken[row].slot += static_cast<int32_t>(i * kQuantBlock);
+      targets[waiting++] = of_row + static_cast<size_t>(i) * record_bytes;
+    }
+    if (waiting == 0 || (waiting < kBlocksAnew && row + 1 < count)) continue;
+    as.prepare({records, 0, rest, 0, 1, kBlocksAnew * kQuantBlock});
+    for (int64_t j = 0; j < waiting; ++j) {
+      std::copy_n(records + static_cast<size_t>(j) * record_bytes, record_bytes, targets[j]);
+    }
+    waiting = 0;
+  }
+}
+
+/// A row piece by piece.
+void prepare_row(std::byte* out, const float* x, const Preparation& as, TakenOut* taken) {
+  const int64_t num_cols = as.weight.num_cols();
+  const float factor =
+      as.norm == nullptr ? 1.0f : current_rms_norm_kernels().factor(x, num_cols, as.norm->eps);
+  alignas(64) float piece[kPieceElements];
+  for (int64_t i = 0; i < num_cols; i += kPieceElements) {
+    const int64_t count = std::min(kPieceElements, num_cols - i);
+    norm_columns(as.prepare == nullptr ? reinterpret_cast<float*>(out) + i : piece, x, as, factor,
+                 i, count);
+    if (as.prepare != nullptr) {
+      as.prepare({out + prepared_bytes(as.weight, i), 0, piece, 0, 1, count});
+    }
+  }
+  if (as.prepare == nullptr || taken == nullptr) return;
+  take_out_of(out, 0, 1, as, taken, [&](int64_t, int64_t block) {
+    norm_columns(piece, x, as, factor, block * kQuantBlock, kQuantBlock);
+    return piece;
+  });
+}
+
 /// Short rows, several at a time: many blocks cost less each.
-void norm_and_prepare(std::byte* out, const InputRows& x, LinearPrepare prepare, int64_t num_cols,
-                      size_t row_bytes) {
+void norm_and_prepare(std::byte* out, const InputRows& x, const Preparation& as, size_t row_bytes) {
   const RmsNormKernels& kernels = current_rms_norm_kernels();
+  const int64_t num_cols = as.weight.num_cols();
   alignas(64) float piece[kPieceElements];
   const int64_t most = kPieceElements / num_cols;
   for (int64_t row = 0; row < x.count; row += most) {
     const int64_t count = std::min(most, x.count - row);
+    std::byte* const to = out + static_cast<size_t>(row) * row_bytes;
     for (int64_t i = 0; i < count; ++i) {
       const float* const from = x.data + (row + i) * x.stride;
       kernels.scale(piece + i * num_cols, from, x.norm->weight, num_cols,
                     kernels.factor(from, num_cols, x.norm->eps));
     }
-    prepare(
-        {out + static_cast<size_t>(row) * row_bytes, row_bytes, piece, num_cols, count, num_cols});
+    as.prepare({to, row_bytes, piece, num_cols, count, num_cols});
+    if (as.taken != nullptr) {
+      take_out_of(to, row_bytes, count, as, as.taken + row, [&](int64_t i, int64_t block) {
+        return piece + i * num_cols + block * kQuantBlock;
+      });
+    }
   }
 }
 
-void prepare_rows(std::byte* out, const InputRows& x, LinearPrepare prepare,
-                  const PackedMatrix& weight) {
-  const int64_t num_cols = weight.num_cols();
-  const size_t row_bytes = prepared_row_bytes(weight);
-  const bool in_order = weight.col_order().empty();
+void prepare_rows(std::byte* out, const InputRows& x, const Preparation& as) {
+  const int64_t num_cols = as.weight.num_cols();
+  const size_t row_bytes = prepared_row_bytes(as.weight);
+  const bool in_order = as.weight.col_order().empty();
   if (in_order && x.norm == nullptr) {
-    return prepare({out, row_bytes, x.data, x.stride, x.count, num_cols});
+    return as.prepare({out, row_bytes, x.data, x.stride, x.count, num_cols});
   }
-  if (in_order && prepare != nullptr && 2 * num_cols <= kPieceElements) {
-    return norm_and_prepare(out, x, prepare, num_cols, row_bytes);
+  if (in_order && as.prepare != nullptr && 2 * num_cols <= kPieceElements) {
+    return norm_and_prepare(out, x, as, row_bytes);
   }
   for (int64_t row = 0; row < x.count; ++row) {
-    prepare_row(out + static_cast<size_t>(row) * row_bytes, x.data + row * x.stride, x.norm,
-                prepare, weight);
+    prepare_row(out + static_cast<size_t>(row) * row_bytes, x.data + row * x.stride, as,
+                as.taken == nullptr ? nullptr : as.taken + row);
   }
+}
+
+size_t prepared_rows_bytes(const PackedMatrix& weight, int64_t num_tokens) {
+  return round_up_64(prepared_row_bytes(weight) * static_cast<size_t>(num_tokens));
 }
 
 /// As many for each thread.
@@ -286,20 +371,37 @@ void set_rows(const KernelContext& ctx, LinearCall& call, const InputRows& x,
   const int64_t num_cols = weight.num_cols();
   const size_t row_bytes = prepared_row_bytes(weight);
   std::byte* const out = ctx.workspace.take(rows_bytes(weight, x.count));
+  TakenOut* const taken =
+      prepare != nullptr && x.norm != nullptr && takes_bytes(weight)
+          ? reinterpret_cast<TakenOut*>(out + prepared_rows_bytes(weight, x.count))
+          : nullptr;
   const int64_t num_tasks = num_prepare_tasks(x.count, num_cols, ctx.pool.num_threads());
   ctx.pool.parallel_for(num_tasks, 1, [&](int64_t task, int64_t task_end, int) {
     const int64_t begin = x.count * task / num_tasks;
     const int64_t end = x.count * task_end / num_tasks;
     prepare_rows(out + static_cast<size_t>(begin) * row_bytes,
-                 {x.data + begin * x.stride, x.stride, end - begin, x.norm}, prepare, weight);
+                 {x.data + begin * x.stride, x.stride, end - begin, x.norm},
+                 {prepare, weight, x.norm, taken == nullptr ? nullptr : taken + begin});
   });
   call.x = out;
   call.x_row_bytes = row_bytes;
+  if (taken == nullptr) return;
+  auto* const columns = reinterpret_cast<int32_t*>(taken + x.count);
+  int32_t* const places = columns + most_taken_columns(weight, x.count);
+  const int num_columns = number_columns(taken, x.count, columns, places, num_cols);
+  if (num_columns == 1) return;
+  call.taken = taken;
+  call.taken_columns = columns;
+  call.num_taken_columns = num_columns;
 }
 
 size_t rows_bytes(const PackedMatrix& weight, int64_t num_tokens) {
-  const auto count = static_cast<size_t>(std::max<int64_t>(num_tokens, 0));
-  return (prepared_row_bytes(weight) * count + 63) / 64 * 64;
+  if (num_tokens <= 0) return 0;
+  const size_t bytes = prepared_rows_bytes(weight, num_tokens);
+  if (!takes_bytes(weight)) return bytes;
+  return bytes + round_up_64(sizeof(TakenOut) * static_cast<size_t>(num_tokens) +
+                             sizeof(int32_t) * (most_taken_columns(weight, num_tokens) +
+                                                static_cast<size_t>(weight.num_cols())));
 }
 
 void linear(const KernelContext& ctx, float* out, int64_t out_stride, const float* x,

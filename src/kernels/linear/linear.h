@@ -129,7 +129,7 @@ enum class Epilogue : uint8_t { kStore, kAdd };
 ///   out   [num_tokens, num_rows]  f32, rows `out_stride` apart
 ///   x     [num_tokens, num_cols]  f32, rows `x_stride` apart; may not overlap out
 ///   bias  [num_rows] f32, or nullptr
-///   norm  of the rows of x, or nullptr; the same bits as rms_norm before
+///   norm  of the rows of x, or nullptr; as rms_norm before, but what is quantised: taken_out.h
 /// The result of a row depends on that row alone: not on num_tokens, the tile, or the threads.
 void linear(const KernelContext& ctx, float* out, int64_t out_stride, const float* x,
             int64_t x_stride, int64_t num_tokens, const PackedMatrix& weight, const float* bias,

@@ -23,8 +23,13 @@ size_t prepared_bytes(const PackedMatrix& weight, int64_t num_cols);
 /// are the caller's to fill.
 LinearCall call_of(const PackedMatrix& weight, int64_t first_row, int64_t num_rows);
 
-/// The call's scratch for `num_tokens` rows, of one thread: panels of 4-bit weights, unpacked.
+/// The call's scratch for `num_tokens` rows, of one thread: panels, unpacked, and weights of
+/// columns that were taken out.
 size_t linear_scratch_bytes(const PackedMatrix& weight, int64_t num_tokens);
+/// Tells the call where its scratch is: the threads' pieces begin `stride` bytes apart, a multiple
+/// of 64.
+void set_scratch(LinearCall& call, std::byte* scratch, size_t stride, const PackedMatrix& weight,
+                 int64_t num_tokens);
 
 /// Rows of x as a caller has them.
 struct InputRows {
@@ -35,7 +40,8 @@ struct InputRows {
 };
 
 /// Puts x, row_bytes and all into `call` as the kernels read them for `weight`: as they are, or
-/// prepared on the pool in memory of the workspace.
+/// prepared on the pool in memory of the workspace. Of rows with a norm that are quantised, the
+/// largest number may be taken out (taken_out.h).
 void set_rows(const KernelContext& ctx, LinearCall& call, const InputRows& x,
               const PackedMatrix& weight);
 /// What set_rows takes from the workspace at most.

@@ -122,8 +122,8 @@ void linear_largest(const KernelContext& ctx, const LargestOutput& out, const fl
   const TaskGrid grid = grid_of(product.call, num_tokens, num_threads);
   const size_t memory_bytes = thread_bytes(weight, grid.most_rows(), num_tokens);
   std::byte* const memory = ctx.workspace.take(memory_bytes * static_cast<size_t>(num_threads));
-  product.call.scratch = memory + strip_bytes(grid.most_rows());
-  product.call.scratch_bytes = memory_bytes;
+  set_scratch(product.call, memory + strip_bytes(grid.most_rows()), memory_bytes, weight,
+              num_tokens);
   auto* const found = reinterpret_cast<LogitsScan*>(ctx.workspace.take(
       round_up_64(sizeof(LogitsScan) * static_cast<size_t>(grid.panel_chunks * num_tokens))));
   ctx.pool.read_next(weight.next());

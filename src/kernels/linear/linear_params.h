@@ -7,6 +7,15 @@
 
 namespace octavo::kernels {
 
+/// What was taken out of a row of x: a number much larger than the others, which would make their
+/// rounding coarse. It is multiplied in f32 (taken_out.h).
+struct TakenOut {
+  float value = 0;
+  int32_t slot = 0;  // where its column is in LinearCall::taken_columns; 0: nothing was taken out
+};
+/// Floats from one slot's weights to the next: those of as many panels as any tile has.
+inline constexpr int kTakenStride = 32;
+
 /// One product. Packed weights are panels of 16 rows, the last one padded with zeros:
 ///   F32   [K][16] f32                       F16  [K][16] f16
 ///   BF16  [ceil(K / 2)][16][2] bf16
@@ -37,8 +46,14 @@ struct LinearCall {
   int64_t out_column = 0;
   const float* bias = nullptr;
   bool add = false;
-  std::byte* scratch = nullptr;  // a piece for each thread
-  size_t scratch_bytes = 0;      // of one piece
+  std::byte* scratch = nullptr;            // a piece for each thread
+  size_t scratch_bytes = 0;                // of one piece
+  const TakenOut* taken = nullptr;         // of each row of x; nullptr: nothing, of none
+  const int32_t* taken_columns = nullptr;  // by slot, from 1 on
+  int num_taken_columns = 0;               // with slot 0
+  // Weights of these columns, [num_taken_columns][kTakenStride], slot 0's all 0, of the panels that
+  // a thread is at; the threads' pieces are scratch_bytes apart.
+  float* taken_weights = nullptr;
 };
 
 /// The part of a product that one task computes.
@@ -93,6 +108,7 @@ inline constexpr int64_t kUnpackRows = 32;
 inline constexpr size_t kUnpackedBlockBytes = 128 + 512;
 /// Panels unpacked at a time, at most.
 inline constexpr int kUnpackPanels = 2;
+static_assert(kTakenStride >= kUnpackPanels * kPanelRows);
 /// Index order of the arrays below: WeightFormat's.
 inline constexpr int kNumWeightFormats = 20;
 inline constexpr int kGroupSizes = 3;  // 32, 64, 128

@@ -28,7 +28,7 @@ constexpr int zero_bits_of(int zero_point) {
 /// A format of block_formats.h.
 template <class S, class Q>
 constexpr void add_block_format(LinearKernels& kernels, int index) {
-  kernels.native[index] = run_blocks<S, Q>;
+  kernels.native[index] = run_with_taken<S, Q>;
   if constexpr (!S::kBytesOnly) {
     kernels.f32[index] = run_widening<S, WidenBlocks<Q>>;
     kernels.prepare[index] =
