@@ -157,6 +157,8 @@ __attribute__((always_inline)) inline void fetch_block_ahead(const LinearCall& c
     }
   }();
   at += kBlocksAheadBytes / NR + G * kShare;
+  // Keeps each block's where it is: g++ gathers those of a super-block before its first block.
+  asm volatile("" : "+r"(at));
   if (at >= end) at += next - end;
 #pragma GCC unroll 8
   for (int n = 0; n < NR; ++n) {
