@@ -143,7 +143,8 @@ __attribute__((always_inline)) inline void for_each_block(const std::byte* p,
 constexpr int64_t kBlocksAheadBytes = 6144;
 
 /// Fetches what lies that far behind block G of NR panels, the first of which has its blocks at
-/// `at`; behind that one's `end`, of the panels from `next` on.
+/// `at`; behind that one's `end`, of the panels from `next` on, if there are any (what lies there
+/// otherwise is not read).
 template <class S, class Q, int G, int NR>
 __attribute__((always_inline)) inline void fetch_block_ahead(const LinearCall& call,
                                                              const std::byte* at,
@@ -159,7 +160,7 @@ __attribute__((always_inline)) inline void fetch_block_ahead(const LinearCall& c
   at += kBlocksAheadBytes / NR + G * kShare;
   // Keeps each block's where it is: g++ gathers those of a super-block before its first block.
   asm volatile("" : "+r"(at));
-  if (at >= end) at += next - end;
+  if (at >= end && next != nullptr) at += next - end;
 #pragma GCC unroll 8
   for (int n = 0; n < NR; ++n) {
 #pragma GCC unroll 16
@@ -183,15 +184,12 @@ __attribute__((noinline)) void block_tile(const LinearCall& call, const std::byt
   const auto* x =
       reinterpret_cast<const Record*>(call.x + static_cast<size_t>(row) * call.x_row_bytes);
   const size_t x_stride = call.x_row_bytes / sizeof(Record);
-  const std::byte* const end = weight + call.panel_bytes;
-  // Where nothing follows, this range's neighbour: never read, so harmless.
-  const std::byte* const next = prefetch.at != nullptr ? prefetch.at : end;
   for_each_block<S, Q, NR>(
       weight, call, call.num_cols / kQuantBlock,
       [&](const std::byte* at, const typename Q::template Header<S>* header,
           auto g) __attribute__((always_inline)) {
         if constexpr (MR == 1) {
-          fetch_block_ahead<S, Q, g.value, NR>(call, at, end, next);
+          fetch_block_ahead<S, Q, g.value, NR>(call, at, weight + call.panel_bytes, prefetch.at);
         } else {
           fetch_lines<S>(prefetch);
         }
