@@ -19,12 +19,12 @@ import bounds
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # object file, tile, its arithmetic
 TILES = [
-    ("linear_avx512", "block_tile<SimdAvx512, Q4<false>, 1, 1>", "vpdpbusd"),
-    ("linear_avx512", "block_tile<SimdAvx512, Q4<true>, 1, 1>", "vpdpbusd"),
+    ("linear_avx512", "block_tile<SimdAvx512, Q4<false>, 1, 2>", "vpdpbusd"),
+    ("linear_avx512", "block_tile<SimdAvx512, Q4<true>, 1, 2>", "vpdpbusd"),
     ("linear_avx512", "block_tile<SimdAvx512, Q4<true>, 6, 2>", "vpdpbusd"),
-    ("linear_avx512", "block_tile<SimdAvx512, Q8_0, 1, 1>", "vpdpbusd"),
+    ("linear_avx512", "block_tile<SimdAvx512, Q8_0, 1, 2>", "vpdpbusd"),
     ("linear_avx512", "block_tile<SimdAvx512, Q8_0, 6, 2>", "vpdpbusd"),
-    ("linear_avx512", "block_tile<SimdAvx512, Q45K<false>, 1, 1>", "vpdpbusd"),
+    ("linear_avx512", "block_tile<SimdAvx512, Q45K<false>, 1, 2>", "vpdpbusd"),
     ("linear_avx512", "block_tile<SimdAvx512, Q45K<false>, 6, 1>", "vpdpbusd"),
     # kinds of blocks: has a minimum, scales of half a block, full bytes
     ("linear_avx512", "unpacked_tile<SimdAvx512, BlockKind<false, false, false>, 6, 2>", "vpdpbusd"),
