@@ -341,7 +341,10 @@ struct BlockTiles {
   static constexpr int kRows = kBlockRows<S, KindOf<S, Q>>;
   // What unpacks in many instructions needs the registers of a second panel.
   static constexpr int kPanels = Q::kUnpacking == Unpacking::kBeyondATile ? 1 : S::kInt8Panels;
-  static constexpr int kGemvPanels = S::kInt8GemvPanels;
+  // Super-blocks make long tiles: where bytes take several instructions to multiply, which keeps
+  // memory waiting anyway, a further one is not worth its compile time.
+  static constexpr int kGemvPanels =
+      Q::kUnpacking == Unpacking::kBeyondATile && !S::kOneDot ? 1 : S::kInt8GemvPanels;
   static constexpr int kLeastRows = 1;
   static constexpr int64_t kStepCols = kQuantBlock;
   template <int MR, int NR>
