@@ -1,5 +1,7 @@
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/linear/block_formats.h"
 #include "kernels/linear/linear_impl.h"
 
@@ -41,10 +43,38 @@ template <class S, class Q>
 using KindOf = BlockKind<Q::kScales == BlockScales::kMin, Q::kScales == BlockScales::kHalves,
                          Q::kFullBytes && !S::kOneDot>;
 
-/// sum += one block. `weights(Constant<l>, n)` gives the bytes of columns 4l.. of panel n.
-template <class S, class Kind, int MR, int NR, class Weights>
-__attribute__((always_inline)) inline void add_block(typename S::F (&sum)[MR][NR],
-                                                     const typename Kind::Record* x,
+/// The sums of a tile, in registers.
+template <class S, int MR, int NR>
+struct RegisterSums {
+  using F = typename S::F;
+  F value[MR][NR];
+  void begin_block() {}
+  __attribute__((always_inline)) F get(int m, int n) const { return value[m][n]; }
+  __attribute__((always_inline)) void set(int m, int n, F sum) { value[m][n] = sum; }
+};
+/// The same in memory: a tile so tall that the registers hold no more than the integer sums of a
+/// block. It unpacks its weights for more rows.
+template <class S, int MR, int NR>
+struct MemorySums {
+  using F = typename S::F;
+  alignas(64) float value[MR * NR * kPanelRows];
+  /// Otherwise the compiler carries sums from block to block in registers that it does not have.
+  __attribute__((always_inline)) void begin_block() { asm volatile("" : "+m"(value)); }
+  __attribute__((always_inline)) F get(int m, int n) const {
+    return S::load(value + (m * NR + n) * kPanelRows);
+  }
+  __attribute__((always_inline)) void set(int m, int n, F sum) {
+    S::store(value + (m * NR + n) * kPanelRows, sum);
+  }
+};
+/// Sums that leave registers enough for as many integer ones.
+template <class S, int MR, int NR>
+using TileSums = std::conditional_t<(MR * NR > S::kInt8Rows * S::kInt8Panels),
+                                    MemorySums<S, MR, NR>, RegisterSums<S, MR, NR>>;
+
+/// sums += one block. `weights(Constant<l>, n)` gives the bytes of columns 4l.. of panel n.
+template <class S, class Kind, int MR, int NR, class Sums, class Weights>
+__attribute__((always_inline)) inline void add_block(Sums& sums, const typename Kind::Record* x,
                                                      size_t x_stride, const typename S::F (&a)[NR],
                                                      const typename S::F (&b)[NR],
                                                      Weights weights) {
@@ -99,14 +129,14 @@ __attribute__((always_inline)) inline void add_block(typename S::F (&sum)[MR][NR
 #pragma GCC unroll 8
     for (int n = 0; n < NR; ++n) {
       const F value = S::to_f(acc[m][n]);
+      F sum = sums.get(m, n);
       if constexpr (kHalves) {
-        sum[m][n] = S::fma(S::fma(value, b[n], first[m][n]), s, sum[m][n]);
+        sum = S::fma(S::fma(value, b[n], first[m][n]), s, sum);
       } else {
-        sum[m][n] = S::fma(value, S::mul(a[n], s), sum[m][n]);
+        sum = S::fma(value, S::mul(a[n], s), sum);
       }
-      if constexpr (Kind::kHasMin) {
-        sum[m][n] = S::fma(b[n], S::set1(x[m * x_stride].s_sum), sum[m][n]);
-      }
+      if constexpr (Kind::kHasMin) sum = S::fma(b[n], S::set1(x[m * x_stride].s_sum), sum);
+      sums.set(m, n, sum);
     }
   }
 }
@@ -175,8 +205,8 @@ __attribute__((noinline)) void block_tile(const LinearCall& call, const std::byt
                                           int64_t row, int64_t panel, Prefetch prefetch) {
   using F = typename S::F;
   using Record = typename KindOf<S, Q>::Record;
-  F sum[MR][NR];
-  start_sums<S, MR, NR>(call, row, sum);
+  TileSums<S, MR, NR> sums;
+  start_sums<S, MR, NR>(call, row, sums);
   const auto* x =
       reinterpret_cast<const Record*>(call.x + static_cast<size_t>(row) * call.x_row_bytes);
   const size_t x_stride = call.x_row_bytes / sizeof(Record);
@@ -189,6 +219,7 @@ __attribute__((noinline)) void block_tile(const LinearCall& call, const std::byt
         } else {
           fetch_lines<S>(prefetch);
         }
+        sums.begin_block();
         F a[NR], b[NR];
 #pragma GCC unroll 8
         for (int n = 0; n < NR; ++n) {
@@ -196,11 +227,17 @@ __attribute__((noinline)) void block_tile(const LinearCall& call, const std::byt
           Q::template scales<S, g.value>(at + n * call.panel_bytes, header[n], a[n], b[n]);
         }
         add_block<S, KindOf<S, Q>, MR, NR>(
-            sum, x, x_stride, a, b, [&](auto l, int n) __attribute__((always_inline)) {
+            sums, x, x_stride, a, b, [&](auto l, int n) __attribute__((always_inline)) {
               return Q::template weights<S, g.value, l.value>(at + n * call.panel_bytes, header[n]);
             });
         ++x;
       });
+  F sum[MR][NR];
+#pragma GCC unroll 8
+  for (int m = 0; m < MR; ++m) {
+#pragma GCC unroll 8
+    for (int n = 0; n < NR; ++n) sum[m][n] = sums.get(m, n);
+  }
   store_tile<S, MR, NR>(call, row, panel, sum);
 }
 
@@ -241,8 +278,8 @@ __attribute__((noinline)) void unpacked_tile(const LinearCall& call, const std::
                                              int64_t row, int64_t panel, Prefetch prefetch) {
   using F = typename S::F;
   using Record = typename Kind::Record;
-  F sum[MR][NR];
-  start_sums<S, MR, NR>(call, row, sum);
+  RegisterSums<S, MR, NR> sums;
+  start_sums<S, MR, NR>(call, row, sums);
   const auto* x =
       reinterpret_cast<const Record*>(call.x + static_cast<size_t>(row) * call.x_row_bytes);
   const size_t x_stride = call.x_row_bytes / sizeof(Record);
@@ -259,11 +296,11 @@ __attribute__((noinline)) void unpacked_tile(const LinearCall& call, const std::
       b[n] = Kind::kHasMin || Kind::kHalves ? S::load(block[n]->b) : S::zero();
     }
     add_block<S, Kind, MR, NR>(
-        sum, x, x_stride, a, b, [&](auto l, int n) __attribute__((always_inline)) {
+        sums, x, x_stride, a, b, [&](auto l, int n) __attribute__((always_inline)) {
           return S::iload(block[n]->weights[l.value]);
         });
   }
-  store_tile<S, MR, NR>(call, row, panel, sum);
+  store_tile<S, MR, NR>(call, row, panel, sums.value);
 }
 
 /// One column of a block: of each output the value of byte `column % 4` of `words`.
@@ -338,9 +375,12 @@ inline constexpr int kBlockRows = Kind::kHalves&& S::kInt8Rows > 5 ? 5 : S::kInt
 
 template <class S, class Q>
 struct BlockTiles {
-  static constexpr int kRows = kBlockRows<S, KindOf<S, Q>>;
   // What unpacks in many instructions needs the registers of a second panel.
   static constexpr int kPanels = Q::kUnpacking == Unpacking::kBeyondATile ? 1 : S::kInt8Panels;
+  // Taller, with sums in memory, only pays where there is something to unpack.
+  static constexpr int kRows =
+      Q::kUnpacking == Unpacking::kManyRows ? S::kInt8TallRows : kBlockRows<S, KindOf<S, Q>>;
+  static constexpr bool kPairsOnly = kPanels == 2;
   // Super-blocks make long tiles: where bytes take several instructions to multiply, which keeps
   // memory waiting anyway, a further one is not worth its compile time.
   static constexpr int kGemvPanels =
@@ -363,6 +403,7 @@ struct UnpackedTiles {
   // Shared out evenly, more rows than a tile has leave at least half of one to each.
   static constexpr int kLeastRows = S::kTilesUnpack ? (kRows + 1) / 2 : 1;
   static constexpr int kGemvPanels = 1;
+  static constexpr bool kPairsOnly = false;
   static constexpr int64_t kStepCols = kQuantBlock;
   template <int MR, int NR>
   static constexpr TileFn kTile = unpacked_tile<S, Kind, MR, NR>;

@@ -140,6 +140,7 @@ struct F32Tiles {
   static constexpr int kPanels = S::kF32Panels;
   static constexpr int kGemvPanels = S::kF32GemvPanels;
   static constexpr int kLeastRows = 1;
+  static constexpr bool kPairsOnly = false;
   template <int MR, int NR>
   static constexpr F32TileFn kTile = f32_tile<S, W, MR, NR>;
 };

@@ -31,13 +31,13 @@ __attribute__((noinline)) void store_sums(const LinearCall& call, int64_t row, i
 
 /// What a tile's sums start from: the products of what was taken out of the rows. (Added at a
 /// tile's end they would be waited for: 1 % more time.)
-template <class S, int MR, int NR>
+template <class S, int MR, int NR, class Sums>
 __attribute__((always_inline)) inline void start_sums(const LinearCall& call, int64_t row,
-                                                      typename S::F (&sum)[MR][NR]) {
+                                                      Sums& sums) {
 #pragma GCC unroll 8
   for (int m = 0; m < MR; ++m) {
 #pragma GCC unroll 8
-    for (int n = 0; n < NR; ++n) sum[m][n] = S::zero();
+    for (int n = 0; n < NR; ++n) sums.set(m, n, S::zero());
   }
   if (call.taken == nullptr) return;
 #pragma GCC unroll 8
@@ -46,7 +46,9 @@ __attribute__((always_inline)) inline void start_sums(const LinearCall& call, in
     const typename S::F value = S::set1(of_row.value);
     const float* const weights = call.taken_weights + int64_t{of_row.slot} * kTakenStride;
 #pragma GCC unroll 8
-    for (int n = 0; n < NR; ++n) sum[m][n] = S::mul(value, S::load(weights + n * kPanelRows));
+    for (int n = 0; n < NR; ++n) {
+      sums.set(m, n, S::mul(value, S::load(weights + n * kPanelRows)));
+    }
   }
 }
 
@@ -213,24 +215,31 @@ struct Bf16Tiles {
   static constexpr int kRows = S::kBf16Rows, kPanels = S::kBf16Panels;
   static constexpr int kGemvPanels = S::kBf16GemvPanels;
   static constexpr int kLeastRows = 1;
+  static constexpr bool kPairsOnly = false;
   static constexpr int64_t kStepCols = kBf16StepCols;
   template <int MR, int NR>
   static constexpr TileFn kTile = bf16_tile<S, MR, NR>;
 };
 
-/// Table of the tiles of one height: widths 1..max.
+/// Table of the tiles of one height: widths 1..max, or max alone.
 template <class T, int MR, int NR>
 auto tile_of_width(int width) {
   if constexpr (NR == 1) {
     (void)width;
     return T::template kTile<MR, 1>;
+  } else if constexpr (T::kPairsOnly) {
+    (void)width;
+    return T::template kTile<MR, NR>;
   } else {
     return width == NR ? T::template kTile<MR, NR> : tile_of_width<T, MR, NR - 1>(width);
   }
 }
 template <class T, int MR>
 auto tile_of(int height, int width) {
-  constexpr int kWidth = MR == 1 && T::kGemvPanels > T::kPanels ? T::kGemvPanels : T::kPanels;
+  // Shared out evenly, two rows and more leave one alone only to tiles of two.
+  constexpr bool kGemvOnly = MR == 1 && T::kPairsOnly && T::kRows > 2;
+  constexpr int kWidth =
+      MR == 1 && (kGemvOnly || T::kGemvPanels > T::kPanels) ? T::kGemvPanels : T::kPanels;
   if constexpr (MR > T::kLeastRows) {
     if (height < MR) return tile_of<T, MR - 1>(height, width);
   }
@@ -259,6 +268,14 @@ Prefetch share_of_prefetch(const LinearCall& call, const LinearRange& range, int
   return {begin + first * 64, static_cast<int>(per_step)};
 }
 
+/// The last panel of a range as both of a pair: what the second one gives is not stored.
+inline LinearCall twice_one_panel(LinearCall call, int64_t panel) {
+  const int64_t end = (panel + 1) * kPanelRows;
+  if (end < call.num_rows) call.num_rows = end;
+  call.panel_bytes = 0;
+  return call;
+}
+
 /// Panels outside, rows inside: a panel group stays in L2 while the rows stream past it. Rows are
 /// shared out evenly between tiles (16 = 4+4+4+4, not 5+5+5+1).
 template <class T>
@@ -266,17 +283,20 @@ void run_tiles(const LinearCall& call, const LinearRange& range) {
   const int64_t num_rows = range.row_end - range.row_begin;
   const int64_t num_tiles = (num_rows + T::kRows - 1) / T::kRows;
   const int64_t max_width = num_rows == 1 ? T::kGemvPanels : T::kPanels;
+  LinearCall half;  // a copy for each pair would cost six rows 6 %
   for (int64_t panel = range.panel_begin; panel < range.panel_end;) {
     const int64_t left = range.panel_end - panel;
     const int width = static_cast<int>(left < max_width ? left : max_width);
     if constexpr (requires { &T::widen_taken; }) {
       if (call.taken != nullptr) T::widen_taken(call, panel, width);
     }
+    const bool is_half = T::kPairsOnly && width < max_width;
+    if (is_half) half = twice_one_panel(call, panel);
     for (int64_t tile = 0; tile < num_tiles; ++tile) {
       const int64_t begin = num_rows * tile / num_tiles;
       const int64_t end = num_rows * (tile + 1) / num_tiles;
       tile_of<T, T::kRows>(static_cast<int>(end - begin), width)(
-          call, call.weight + static_cast<size_t>(panel) * call.panel_bytes,
+          is_half ? half : call, call.weight + static_cast<size_t>(panel) * call.panel_bytes,
           range.row_begin + begin, panel,
           share_of_prefetch<T>(call, range, panel + width, max_width, tile, num_tiles));
     }

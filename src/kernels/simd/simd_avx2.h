@@ -22,6 +22,7 @@ struct SimdAvx2 {
 #define OCTAVO_SIMD static inline __attribute__((always_inline))
   // A lane vector takes two of the 16 registers: few sums fit.
   static constexpr int kInt8Rows = 2, kInt8Panels = 1, kInt8GemvPanels = 1;
+  static constexpr int kInt8TallRows = 2;
   static constexpr int kF32Rows = 4, kF32Panels = 1, kF32GemvPanels = 2;
   static constexpr int kAttentionRows = 4, kAttentionPages = 1, kAttentionDims = 1;
   static constexpr int kAttentionPanelRows = 6, kSoftmaxPages = 2;

@@ -25,6 +25,7 @@ struct SimdAvx512Core {
   // 6x2: twelve integer sums, as many as two pipes with a latency of five need and some to spare at
   // the ends of blocks; twelve float sums, two weights, two scales, a broadcast: 29 of 32.
   static constexpr int kInt8Rows = 6, kInt8Panels = 2, kInt8GemvPanels = 2;
+  static constexpr int kInt8TallRows = 8;
   // 8x3: 24 sums, three weights, a broadcast: 28 of 32. One row needs several chains to hide the
   // latency of an FMA.
   static constexpr int kF32Rows = 8, kF32Panels = 3, kF32GemvPanels = 4;

@@ -24,6 +24,7 @@ struct SimdGeneric {
 #define OCTAVO_SIMD static inline __attribute__((always_inline))
   // Rows and panels of a tile whose sums are kept at once; the portable build has few registers.
   static constexpr int kInt8Rows = 2, kInt8Panels = 1, kInt8GemvPanels = 1;
+  static constexpr int kInt8TallRows = 2;
   static constexpr int kF32Rows = 2, kF32Panels = 1, kF32GemvPanels = 1;
   static constexpr int kAttentionRows = 2, kAttentionPages = 1, kAttentionDims = 1;
   static constexpr int kAttentionPanelRows = 2, kSoftmaxPages = 1;
