@@ -342,18 +342,17 @@ __attribute__((noinline)) void widen_taken_panel(const LinearCall& call, const s
       header = Q::template header<S>(at);
       in_super_block = block % Q::kBlocks;
     }
-    typename S::F value = S::zero();
+    // What is chosen among constants is little, what happens to it is compiled once.
+    typename S::I words = S::izero();
+    typename S::F a = S::zero(), b = S::zero();
     for_each_constant<kByCall ? 1 : Q::kBlocks>([&](auto g) __attribute__((always_inline)) {
       if (in_super_block != g.value) return;
-      typename S::F a, b = S::zero();
       Q::template scales<S, g.value>(at, header, a, b);
       for_each_constant<8>([&](auto l) __attribute__((always_inline)) {
-        if (column / 4 != l.value) return;
-        value =
-            widen_column<S, Q>(Q::template weights<S, g.value, l.value>(at, header), column, a, b);
+        if (column / 4 == l.value) words = Q::template weights<S, g.value, l.value>(at, header);
       });
     });
-    S::store(weights + int64_t{i} * kTakenStride, value);
+    S::store(weights + int64_t{i} * kTakenStride, widen_column<S, Q>(words, column, a, b));
   }
 }
 
