@@ -187,30 +187,34 @@ TEST_P(Attention, EveryCodeOfOneByteIsWidenedExactly) {
 /// A NaN anywhere in a key that is seen, or in a value, reaches the result, and none elsewhere
 /// does.
 TEST_P(Attention, NaNOfOneByteIsNeverLost) {
-  constexpr int64_t kDim = 72;  // ends in the middle of a line of codes
   const int32_t starts[] = {0, 1}, lens[] = {11}, table[] = {0};
   const AttentionBatch batch{1, starts, lens, table, 1, 16};
   AttentionParams params;
   params.num_heads = 1;
-  const std::vector<float> q(kDim, 0.5f);
-  for (const device::DType dtype : kFp8) {
-    Machine machine(1);
-    for (const int code : {0x7f, 0xff}) {
-      for (const int64_t token : {0, 5, 10, 11}) {
-        for (const int64_t dim : {0, 1, 31, 63, 64, 71}) {
-          for (const bool in_value : {false, true}) {
-            std::vector<std::byte> page(kv_page_bytes(dtype, 1, kDim), std::byte{0x21});
-            const int64_t at = in_value ? 16 * kDim + (token / 2 * kDim + dim) * 2 + token % 2
-                                        : dim / 2 * 32 + token * 2 + dim % 2;
-            page[static_cast<size_t>(at)] = static_cast<std::byte>(code);
-            const KvLayer layer{page.data(), dtype, 1, 1, kDim};
-            std::vector<float> out(kDim);
-            attention(machine.context(), out.data(), kDim, q.data(), kDim, layer, batch, params);
-            for (int64_t d = 0; d < kDim; ++d) {
-              const bool expected = token < lens[0] && (!in_value || d == dim);
-              ASSERT_EQ(std::isnan(out[static_cast<size_t>(d)]), expected)
-                  << device::name_of(dtype) << " code " << code << " token " << token << " dim "
-                  << dim << (in_value ? " of V, out " : " of K, out ") << d;
+  // By panels, the last line of codes cut in two; and by tiles without them.
+  for (const int64_t head_dim : {72, 128}) {
+    const std::vector<float> q(static_cast<size_t>(head_dim), 0.5f);
+    for (const device::DType dtype : kFp8) {
+      Machine machine(1);
+      for (const int code : {0x7f, 0xff}) {
+        for (const int64_t token : {0, 5, 10, 11}) {
+          for (const int64_t dim : {0, 1, 31, 63, 64, 71}) {
+            for (const bool in_value : {false, true}) {
+              std::vector<std::byte> page(kv_page_bytes(dtype, 1, head_dim), std::byte{0x21});
+              const int64_t at = in_value
+                                     ? 16 * head_dim + (token / 2 * head_dim + dim) * 2 + token % 2
+                                     : dim / 2 * 32 + token * 2 + dim % 2;
+              page[static_cast<size_t>(at)] = static_cast<std::byte>(code);
+              const KvLayer layer{page.data(), dtype, 1, 1, head_dim};
+              std::vector<float> out(static_cast<size_t>(head_dim));
+              attention(machine.context(), out.data(), head_dim, q.data(), head_dim, layer, batch,
+                        params);
+              for (int64_t d = 0; d < head_dim; ++d) {
+                const bool expected = token < lens[0] && (!in_value || d == dim);
+                ASSERT_EQ(std::isnan(out[static_cast<size_t>(d)]), expected)
+                    << device::name_of(dtype) << " of " << head_dim << " code " << code << " token "
+                    << token << " dim " << dim << (in_value ? " of V, out " : " of K, out ") << d;
+              }
             }
           }
         }

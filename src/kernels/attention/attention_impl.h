@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/attention/code_panels_impl.h"
+#include "kernels/attention/code_tiles_impl.h"
 #include "kernels/attention/rotate_impl.h"
 #include "kernels/attention/softmax_impl.h"
 
@@ -355,6 +355,48 @@ void value_panels(const TilePass<S, T>& pass, int page, int pages) {
   }
 }
 
+/// Do few rows of one-byte codes go without panels?
+template <class S, class T>
+constexpr bool kHasCodeTiles = T::kCodes&& S::kCodeTiles;
+
+/// Scores without panels; false if the keys hold a NaN.
+template <class S, class T>
+bool score_codes(const TilePass<S, T>& pass) {
+  const int rows = static_cast<int>(pass.num_rows);
+  const KeySpan span = span_of_rows(pass.call, pass.tile, pass.view, 0, rows);
+  bool is_whole = true;
+  with_count<S::kAttentionRows>(
+      rows, [&]<int MR>() __attribute__((always_inline)) {
+        const auto score = [&]<int NP>(int p) __attribute__((always_inline)) {
+          is_whole &= code_score_tile<S, typename T::Codes, MR, NP>(
+              pass.call, pass.scratch.q, pass.view, p, pass.scratch.scores);
+        };
+        int p = span.page_begin;
+        for (; p + S::kAttentionPages <= span.page_end; p += S::kAttentionPages) {
+          score.template operator()<S::kAttentionPages>(p);
+        }
+        for (; p < span.page_end; ++p) score.template operator()<1>(p);
+      });
+  return is_whole;
+}
+
+/// Weighted sums without panels; false if the values hold a NaN.
+template <class S, class T>
+bool value_codes(const TilePass<S, T>& pass) {
+  const int rows = static_cast<int>(pass.num_rows);
+  const KeySpan span = span_of_rows(pass.call, pass.tile, pass.view, 0, rows);
+  bool is_whole = true;
+  with_count<S::kAttentionRows>(
+      rows, [&]<int MR>() __attribute__((always_inline)) {
+        for (int64_t dim = 0; dim < pass.call.head_dim; dim += kCodeDims) {
+          is_whole &= code_value_tile<S, typename T::Codes, MR>(
+              pass.call, pass.weights_of(0), pass.kWeightStride, pass.view, span, pass.next,
+              pass.early_bytes, dim, pass.result.o);
+        }
+      });
+  return is_whole;
+}
+
 /// `next`: the pages that this thread reads next. `fetch`: do those of `view` lie in memory, so
 /// that they are worth a prefetch?
 template <class S, class T>
@@ -368,12 +410,20 @@ void run_pages(const AttentionCall& call, const AttentionTile& tile, const Chunk
       f(page, left < pass.pages_at_once ? left : pass.pages_at_once);
     }
   };
-  for_pages([&](int page, int pages) {
-    if constexpr (!kPacked<S, T>) {
-      if (pass.has_panels) return score_panels(pass, page, pages);
+  const bool has_code_tiles =
+      kHasCodeTiles<S, T> && pass.num_rows <= S::kAttentionRows && call.head_dim % kCodeDims == 0;
+  const auto score = [&] {
+    if constexpr (kHasCodeTiles<S, T>) {
+      if (has_code_tiles && score_codes(pass)) return;
     }
-    if constexpr (!T::kCodes) score_pages(pass, fetch, page, pages);
-  });
+    for_pages([&](int page, int pages) {
+      if constexpr (!kPacked<S, T>) {
+        if (pass.has_panels) return score_panels(pass, page, pages);
+      }
+      if constexpr (!T::kCodes) score_pages(pass, fetch, page, pages);
+    });
+  };
+  score();
   for (int64_t row = 0; row < pass.num_rows; ++row) result.m[row] = -__builtin_inff();
   pass.for_groups(0, kAttentionChunkPages, [&](int64_t first, int rows, const KeySpan& span, bool) {
     for (int64_t row = first; row < first + rows; ++row) {
@@ -384,6 +434,9 @@ void run_pages(const AttentionCall& call, const AttentionTile& tile, const Chunk
                         result.l + row);
     }
   });
+  if constexpr (kHasCodeTiles<S, T>) {
+    if (has_code_tiles && value_codes(pass)) return;
+  }
   for_pages([&](int page, int pages) {
     if constexpr (!kPacked<S, T>) {
       if (pass.has_panels) return value_panels(pass, page, pages);

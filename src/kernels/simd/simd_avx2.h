@@ -26,6 +26,7 @@ struct SimdAvx2 {
   static constexpr int kF32Rows = 4, kF32Panels = 1, kF32GemvPanels = 2;
   static constexpr int kAttentionRows = 4, kAttentionPages = 1, kAttentionDims = 1;
   static constexpr int kAttentionPanelRows = 6, kSoftmaxPages = 2;
+  static constexpr bool kCodeTiles = false;
   static constexpr bool kBf16Dot = false;  // is there an instruction for pairs of bf16?
   /// Do full bytes and nibbles have one dot, and are there registers of 64 bytes?
   static constexpr bool kOneDot = false;

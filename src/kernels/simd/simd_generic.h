@@ -28,6 +28,7 @@ struct SimdGeneric {
   static constexpr int kF32Rows = 2, kF32Panels = 1, kF32GemvPanels = 1;
   static constexpr int kAttentionRows = 2, kAttentionPages = 1, kAttentionDims = 1;
   static constexpr int kAttentionPanelRows = 2, kSoftmaxPages = 1;
+  static constexpr bool kCodeTiles = false;
   static constexpr bool kBf16Dot = false;  // is there an instruction for pairs of bf16?
   /// Are there registers for tiles that unpack blocks as they go?
   static constexpr bool kTilesUnpack = false;
