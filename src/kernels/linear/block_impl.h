@@ -326,9 +326,9 @@ template <class S, class Q>
 __attribute__((noinline)) void widen_taken_panel(const LinearCall& call, const std::byte* panel,
                                                  float* weights) {
   constexpr bool kByCall = Q::kBlocks == kBlocksOfCall;
-  for (int i = 1; i < call.num_taken_columns; ++i) {
-    const int32_t block = call.taken_columns[i] / kQuantBlock;
-    const int column = call.taken_columns[i] % kQuantBlock;
+  for (int i = 1; i < call.taken.count; ++i) {
+    const int32_t block = call.taken.columns[i] / kQuantBlock;
+    const int column = call.taken.columns[i] % kQuantBlock;
     const std::byte* at = panel;
     int in_super_block = 0;
     typename Q::template Header<S> header;
@@ -359,9 +359,9 @@ __attribute__((noinline)) void widen_taken_panel(const LinearCall& call, const s
 /// The same of a panel that was unpacked.
 template <class S, class Q>
 void widen_taken_unpacked(const LinearCall& call, const UnpackedBlock* panel, float* weights) {
-  for (int i = 1; i < call.num_taken_columns; ++i) {
-    const UnpackedBlock& block = panel[call.taken_columns[i] / kQuantBlock];
-    const int column = call.taken_columns[i] % kQuantBlock;
+  for (int i = 1; i < call.taken.count; ++i) {
+    const UnpackedBlock& block = panel[call.taken.columns[i] / kQuantBlock];
+    const int column = call.taken.columns[i] % kQuantBlock;
     S::store(weights + int64_t{i} * kTakenStride,
              widen_column<S, Q>(S::iload(block.weights[column / 4]), column, S::load(block.a),
                                 S::load(block.b)));
@@ -380,6 +380,7 @@ struct BlockTiles {
   static constexpr int kRows =
       Q::kUnpacking == Unpacking::kManyRows ? S::kInt8TallRows : kBlockRows<S, KindOf<S, Q>>;
   static constexpr bool kPairsOnly = kPanels == 2;
+  static constexpr bool kWidensTaken = true;
   // Super-blocks make long tiles: where bytes take several instructions to multiply, which keeps
   // memory waiting anyway, a further one is not worth its compile time.
   static constexpr int kGemvPanels =
@@ -427,7 +428,7 @@ void run_unpacking(const LinearCall& call, const LinearRange& range) {
       unpack_blocks<S, Q>(
           reinterpret_cast<UnpackedBlock*>(scratch + static_cast<size_t>(i) * unpacked.panel_bytes),
           call.weight + static_cast<size_t>(panel + i) * call.panel_bytes, call, num_blocks);
-      if (call.taken != nullptr) {
+      if (call.taken.rows != nullptr) {
         widen_taken_unpacked<S, Q>(call,
                                    reinterpret_cast<const UnpackedBlock*>(
                                        scratch + static_cast<size_t>(i) * unpacked.panel_bytes),
@@ -465,7 +466,7 @@ void run_blocks(const LinearCall& call, const LinearRange& range) {
 /// run_blocks of rows of which something may have been taken out.
 template <class S, class Q>
 void run_with_taken(const LinearCall& call, const LinearRange& range) {
-  if (call.taken == nullptr) return run_blocks<S, Q>(call, range);
+  if (call.taken.rows == nullptr) return run_blocks<S, Q>(call, range);
   LinearCall mine = call;
   mine.taken_weights +=
       static_cast<size_t>(range.thread_index) * (call.scratch_bytes / sizeof(float));
