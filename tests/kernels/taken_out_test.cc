@@ -186,7 +186,11 @@ TEST(NumberColumns, NumbersEachColumnOnce) {
   for (const int32_t column : wanted) taken.push_back({2.0f, column});
   const auto num_rows = static_cast<int64_t>(wanted.size());
   std::vector<int32_t> columns(wanted.size() + 1, -5), places(10, 99);
-  ASSERT_EQ(number_columns(taken.data(), num_rows, columns.data(), places.data(), 10), 5);
+  const TakenColumns found =
+      number_columns(taken.data(), num_rows, columns.data(), places.data(), 10);
+  ASSERT_EQ(found.count, 5);
+  EXPECT_EQ(found.rows, taken.data());
+  EXPECT_EQ(found.columns, columns.data());
   for (size_t i = 0; i < wanted.size(); ++i) {
     if (wanted[i] < 0) {
       EXPECT_EQ(taken[i].slot, 0);
@@ -195,6 +199,16 @@ TEST(NumberColumns, NumbersEachColumnOnce) {
       EXPECT_EQ(columns[static_cast<size_t>(taken[i].slot)], wanted[i]) << i;
       EXPECT_EQ(taken[i].value, 2.0f);
     }
+  }
+}
+
+TEST(NumberColumns, SaysThatNothingWasTakenOut) {
+  std::vector<TakenOut> taken(3, TakenOut{2.0f, -1});
+  std::vector<int32_t> columns(4, -5), places(10, 99);
+  EXPECT_EQ(number_columns(taken.data(), 3, columns.data(), places.data(), 10).rows, nullptr);
+  for (const TakenOut& of_row : taken) {
+    EXPECT_EQ(of_row.slot, 0);
+    EXPECT_TRUE(same_bits(of_row.value, 0.0f));
   }
 }
 

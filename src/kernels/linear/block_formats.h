@@ -1,5 +1,7 @@
 #pragma once
 
+#include <utility>
+
 #include "kernels/linear/linear_params.h"
 #include "kernels/simd/math.h"
 
@@ -7,14 +9,14 @@
 // linear_params.h; source of GGUF's: ggml-common.h and the dequantisation of ggml-quants.c.
 //
 // A trait describes a super-block of kBlocks blocks of 32 columns by 16 rows:
-//   Header            what is read of a super-block once
-//   weights<S, G>     block G, columns 4l..4l+3 of 16 rows, unsigned bytes: below 64, or any where
-//                     kHasFullBytes says so
-//   scales<S, G>      the two vectors of f32 that block G is multiplied with; their meaning is
-//   kScales
-// Where kBlocks is kBlocksOfCall, the call's group_blocks says how many blocks of kBlock bytes
-// follow kHead bytes, and all are read alike: the pointer that scales and weights get is kBlock
-// further on at each.
+//   Header       what is read of a super-block once
+//   weights<S>   block g, columns 4l..4l+3 of 16 rows, unsigned bytes: below 64, or any where
+//                kFullBytes says so
+//   scales<S>    the two vectors of f32 that block g is multiplied with; their meaning is kScales
+// g and l are plain numbers, which inlining and unrolling make constants: as template arguments
+// they would be bodies of their own to the compiler, half of its time. Where kBlocks is
+// kBlocksOfCall, the call's group_blocks says how many blocks of kBlock bytes follow kHead bytes,
+// and all are read alike: the pointer that scales and weights get is kBlock further on at each.
 
 namespace octavo::kernels {
 namespace {
@@ -38,42 +40,43 @@ template <int N>
 struct Constant {
   static constexpr int value = N;
 };
-/// f(Constant<0>), f(Constant<1>), ...: shift counts must be constants.
-template <int End, int Begin = 0, class Use>
-__attribute__((always_inline)) inline void for_each_constant(Use use) {
-  if constexpr (Begin < End) {
-    use(Constant<Begin>{});
-    for_each_constant<End, Begin + 1>(use);
-  }
+/// use(Constant<0>), use(Constant<1>), ... (Side by side: where each is inlined into the one
+/// before, the compiler works through the last one as often as there are any.)
+template <int... I, class Use>
+__attribute__((always_inline)) inline void for_constants(std::integer_sequence<int, I...>,
+                                                         const Use& use) {
+  (use(Constant<I>{}), ...);
+}
+template <int Count, class Use>
+__attribute__((always_inline)) inline void for_each_constant(const Use& use) {
+  for_constants(std::make_integer_sequence<int, Count>{}, use);
 }
 
-/// Shifts left by N, or right by -N.
-template <class S, int N>
-__attribute__((always_inline)) inline typename S::I shift(typename S::I x) {
-  if constexpr (N > 0) {
-    return S::template sll<N>(x);
-  } else if constexpr (N < 0) {
-    return S::template srl<-N>(x);
-  } else {
-    return x;
-  }
+/// Shifts left by `count`, or right by -count.
+template <class S>
+__attribute__((always_inline)) inline typename S::I shift(typename S::I x, int count) {
+  return count > 0 ? S::sll(x, count) : S::srl(x, -count);
 }
 
-/// Byte G of each lane as a float.
-template <class S, int G>
-__attribute__((always_inline)) inline typename S::F unsigned_byte(typename S::I x) {
-  return S::to_f(S::iand(S::template srl<8 * G>(x), S::iset1(255)));
+/// Byte `i` of each lane as a float.
+template <class S>
+__attribute__((always_inline)) inline typename S::F unsigned_byte(typename S::I x, int i) {
+  return S::to_f(S::iand(S::srl(x, 8 * i), S::iset1(255)));
 }
-template <class S, int G>
-__attribute__((always_inline)) inline typename S::F signed_byte(typename S::I x) {
-  return S::to_f(S::template sra<24>(shift<S, 24 - 8 * G>(x)));
+template <class S>
+__attribute__((always_inline)) inline typename S::F signed_byte(typename S::I x, int i) {
+  return S::to_f(S::template sra<24>(S::sll(x, 24 - 8 * i)));
 }
 
+/// The low (`upper` 0) or high (1) nibbles of the bytes at `p`.
+template <class S>
+__attribute__((always_inline)) inline typename S::I nibbles_at(const std::byte* p, int upper) {
+  return S::iand(S::srl(S::iload(p), 4 * upper), S::iset1(0x0f0f0f0f));
+}
 /// Words of 4-bit weights: [4][16][4] bytes, elements 4l.. low and 16 + 4l.. high nibbles.
-template <class S, int L>
-__attribute__((always_inline)) inline typename S::I nibbles_of(const std::byte* words) {
-  const typename S::I packed = S::iload(words + 64 * (L % 4));
-  return S::iand(shift < S, L < 4 ? 0 : -4 > (packed), S::iset1(0x0f0f0f0f));
+template <class S>
+__attribute__((always_inline)) inline typename S::I nibbles_of(const std::byte* words, int l) {
+  return nibbles_at<S>(words + 64 * (l % 4), l / 4);
 }
 
 struct NoHeader {};
@@ -98,15 +101,16 @@ struct Q4 : WithoutHeader {
   static constexpr bool kFullBytes = false;
   static constexpr int kZeroPoint = kMin ? 0 : 8;
 
-  template <class S, int G>
-  static __attribute__((always_inline)) inline void scales(const std::byte* p, NoHeader,
+  template <class S>
+  static __attribute__((always_inline)) inline void scales(const std::byte* p, NoHeader, int,
                                                            typename S::F& a, typename S::F& b) {
     a = S::load_f16(p);
     if constexpr (kMin) b = S::load_f16(p + 32);
   }
-  template <class S, int G, int L>
-  static __attribute__((always_inline)) inline typename S::I weights(const std::byte* p, NoHeader) {
-    return nibbles_of<S, L>(p + kHead);
+  template <class S>
+  static __attribute__((always_inline)) inline typename S::I weights(const std::byte* p, NoHeader,
+                                                                     int, int l) {
+    return nibbles_of<S>(p + kHead, l);
   }
 };
 using Q4_0 = Q4<false>;
@@ -120,14 +124,15 @@ struct Q8_0 : WithoutHeader {
   static constexpr bool kFullBytes = true;
   static constexpr int kZeroPoint = 128;
 
-  template <class S, int G>
-  static __attribute__((always_inline)) inline void scales(const std::byte* p, NoHeader,
+  template <class S>
+  static __attribute__((always_inline)) inline void scales(const std::byte* p, NoHeader, int,
                                                            typename S::F& a, typename S::F&) {
     a = S::load_f16(p);
   }
-  template <class S, int G, int L>
-  static __attribute__((always_inline)) inline typename S::I weights(const std::byte* p, NoHeader) {
-    return S::iload(p + 32 + 64 * L);
+  template <class S>
+  static __attribute__((always_inline)) inline typename S::I weights(const std::byte* p, NoHeader,
+                                                                     int, int l) {
+    return S::iload(p + 32 + 64 * l);
   }
 };
 
@@ -150,16 +155,18 @@ struct Q5 {
   static __attribute__((always_inline)) inline Header<S> header(const std::byte* p) {
     return {S::iload(p + (kMin ? 64 : 32))};
   }
-  template <class S, int G>
+  template <class S>
   static __attribute__((always_inline)) inline void scales(const std::byte* p, const Header<S>&,
-                                                           typename S::F& a, typename S::F& b) {
+                                                           int, typename S::F& a,
+                                                           typename S::F& b) {
     a = S::load_f16(p);
     if constexpr (kMin) b = S::load_f16(p + 32);
   }
-  template <class S, int G, int L>
+  template <class S>
   static __attribute__((always_inline)) inline typename S::I weights(const std::byte* p,
-                                                                     const Header<S>& h) {
-    return S::or_masked(nibbles_of<S, L>(p + (kMin ? 128 : 96)), shift<S, 4 - L>(h.fifth),
+                                                                     const Header<S>& h, int,
+                                                                     int l) {
+    return S::or_masked(nibbles_of<S>(p + (kMin ? 128 : 96), l), shift<S>(h.fifth, 4 - l),
                         S::iset1(0x10101010));
   }
 };
@@ -199,22 +206,22 @@ struct Q45K {
     h.min[1] = S::or_masked(S::iand(S::template srl<4>(w2), four), S::template srl<2>(w1), top);
     return h;
   }
-  template <class S, int G>
+  template <class S>
   static __attribute__((always_inline)) inline void scales(const std::byte*, const Header<S>& h,
-                                                           typename S::F& a, typename S::F& b) {
-    a = S::mul(h.d, unsigned_byte<S, G % 4>(h.scale[G / 4]));
-    b = S::mul(h.minus_dmin, unsigned_byte<S, G % 4>(h.min[G / 4]));
+                                                           int g, typename S::F& a,
+                                                           typename S::F& b) {
+    a = S::mul(h.d, unsigned_byte<S>(h.scale[g / 4], g % 4));
+    b = S::mul(h.minus_dmin, unsigned_byte<S>(h.min[g / 4], g % 4));
   }
-  template <class S, int G, int L>
+  template <class S>
   static __attribute__((always_inline)) inline typename S::I weights(const std::byte* p,
-                                                                     const Header<S>&) {
+                                                                     const Header<S>&, int g,
+                                                                     int l) {
     constexpr size_t kNibbles = 256 + (kFifth ? 512 : 0);
-    const typename S::I packed = S::iload(p + kNibbles + 512 * (G / 2) + 64 * L);
-    const typename S::I nibbles =
-        S::iand(shift < S, G % 2 == 0 ? 0 : -4 > (packed), S::iset1(0x0f0f0f0f));
+    const typename S::I nibbles = nibbles_at<S>(p + kNibbles + 512 * (g / 2) + 64 * l, g % 2);
     if constexpr (!kFifth) return nibbles;
-    const typename S::I fifth = S::iload(p + 256 + 64 * L);
-    return S::or_masked(nibbles, shift<S, 4 - G>(fifth), S::iset1(0x10101010));
+    const typename S::I fifth = S::iload(p + 256 + 64 * l);
+    return S::or_masked(nibbles, shift<S>(fifth, 4 - g), S::iset1(0x10101010));
   }
 };
 using Q4_K = Q45K<false>;
@@ -238,21 +245,22 @@ struct Q6_K {
   static __attribute__((always_inline)) inline Header<S> header(const std::byte* p) {
     return {S::load_f16(p)};
   }
-  template <class S, int G>
+  template <class S>
   static __attribute__((always_inline)) inline void scales(const std::byte* p, const Header<S>& h,
-                                                           typename S::F& a, typename S::F& b) {
-    const typename S::I four = S::iload(p + 32 + 64 * (G / 2));
-    a = S::mul(h.d, signed_byte<S, 2 * (G % 2)>(four));
-    b = S::mul(h.d, signed_byte<S, 2 * (G % 2) + 1>(four));
+                                                           int g, typename S::F& a,
+                                                           typename S::F& b) {
+    const typename S::I four = S::iload(p + 32 + 64 * (g / 2));
+    a = S::mul(h.d, signed_byte<S>(four, 2 * (g % 2)));
+    b = S::mul(h.d, signed_byte<S>(four, 2 * (g % 2) + 1));
   }
-  template <class S, int G, int L>
+  template <class S>
   static __attribute__((always_inline)) inline typename S::I weights(const std::byte* p,
-                                                                     const Header<S>&) {
-    const typename S::I packed = S::iload(p + 288 + 1024 * (G / 4) + 512 * (G % 2) + 64 * L);
-    const typename S::I upper = S::iload(p + 288 + 2048 + 512 * (G / 4) + 64 * L);
+                                                                     const Header<S>&, int g,
+                                                                     int l) {
+    const typename S::I upper = S::iload(p + 288 + 2048 + 512 * (g / 4) + 64 * l);
     const typename S::I nibbles =
-        S::iand(shift < S, G % 4 < 2 ? 0 : -4 > (packed), S::iset1(0x0f0f0f0f));
-    return S::or_masked(nibbles, shift<S, 4 - 2 * (G % 4)>(upper), S::iset1(0x30303030));
+        nibbles_at<S>(p + 288 + 1024 * (g / 4) + 512 * (g % 2) + 64 * l, g % 4 / 2);
+    return S::or_masked(nibbles, shift<S>(upper, 4 - 2 * (g % 4)), S::iset1(0x30303030));
   }
 };
 
@@ -277,18 +285,19 @@ struct Affine {
     const typename S::F d = S::load(reinterpret_cast<const float*>(p));
     return {d, S::sub(S::zero(), S::mul(d, S::load_f16(p + 64)))};
   }
-  template <class S, int G>
+  template <class S>
   static __attribute__((always_inline)) inline void scales(const std::byte*, const Header<S>& h,
-                                                           typename S::F& a, typename S::F& b) {
+                                                           int, typename S::F& a,
+                                                           typename S::F& b) {
     a = h.d;
     b = h.offset;
   }
-  template <class S, int G, int L>
+  template <class S>
   static __attribute__((always_inline)) inline typename S::I weights(const std::byte* p,
-                                                                     const Header<S>&) {
+                                                                     const Header<S>&, int, int l) {
     const std::byte* const block = p + kHead;
-    if constexpr (kEight) return S::iload(block + 64 * L);
-    return nibbles_of<S, L>(block);
+    if constexpr (kEight) return S::iload(block + 64 * l);
+    return nibbles_of<S>(block, l);
   }
 };
 

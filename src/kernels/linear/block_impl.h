@@ -72,7 +72,7 @@ template <class S, int MR, int NR>
 using TileSums = std::conditional_t<(MR * NR > S::kInt8Rows * S::kInt8Panels),
                                     MemorySums<S, MR, NR>, RegisterSums<S, MR, NR>>;
 
-/// sums += one block. `weights(Constant<l>, n)` gives the bytes of columns 4l.. of panel n.
+/// sums += one block. `weights(l, n)` gives the bytes of columns 4l.. of panel n.
 template <class S, class Kind, int MR, int NR, class Sums, class Weights>
 __attribute__((always_inline)) inline void add_block(Sums& sums, const typename Kind::Record* x,
                                                      size_t x_stride, const typename S::F (&a)[NR],
@@ -96,10 +96,10 @@ __attribute__((always_inline)) inline void add_block(Sums& sums, const typename 
       }
     }
   }
-  for_each_constant<8>([&](auto l) __attribute__((always_inline)) {
-    // Two conditions: only the outer one is known when the rest would be looked at.
+#pragma GCC unroll 8
+  for (int l = 0; l < 8; ++l) {
     if constexpr (kHalves) {
-      if constexpr (l.value == 4) {
+      if (l == 4) {
 #pragma GCC unroll 8
         for (int m = 0; m < MR; ++m) {
 #pragma GCC unroll 8
@@ -115,14 +115,14 @@ __attribute__((always_inline)) inline void add_block(Sums& sums, const typename 
     for (int n = 0; n < NR; ++n) w[n] = weights(l, n);
 #pragma GCC unroll 8
     for (int m = 0; m < MR; ++m) {
-      const I q = S::bcast4(x[m * x_stride].q + 4 * l.value);
+      const I q = S::bcast4(x[m * x_stride].q + 4 * l);
 #pragma GCC unroll 8
       for (int n = 0; n < NR; ++n) {
         acc[m][n] = Kind::kFullBytes ? S::dpbusd(acc[m][n], w[n], q)
                                      : S::dpbusd_nibbles(acc[m][n], w[n], q);
       }
     }
-  });
+  }
 #pragma GCC unroll 8
   for (int m = 0; m < MR; ++m) {
     const F s = S::set1(x[m * x_stride].s);
@@ -141,7 +141,7 @@ __attribute__((always_inline)) inline void add_block(Sums& sums, const typename 
   }
 }
 
-/// body(at, headers, Constant<g>) for each of `num_blocks` blocks (whole super-blocks) of NR panels
+/// body(at, headers, g) for each of `num_blocks` blocks (whole super-blocks) of NR panels
 /// from `p` on: block g of the super-block at `at`, or where the call gives the number of blocks,
 /// block 0 seen from there.
 template <class S, class Q, int NR, class Body>
@@ -155,11 +155,13 @@ __attribute__((always_inline)) inline void for_each_block(const std::byte* p,
 #pragma GCC unroll 8
     for (int n = 0; n < NR; ++n) header[n] = Q::template header<S>(p + n * call.panel_bytes);
     if constexpr (kByCall) {
-      for (int64_t g = 0; g < step; ++g, p += Q::kBlock) body(p, header, Constant<0>{});
+      for (int64_t g = 0; g < step; ++g, p += Q::kBlock) body(p, header, 0);
       p += Q::kHead;
     } else {
-      for_each_constant<Q::kBlocks>([&](auto g)
-                                        __attribute__((always_inline)) { body(p, header, g); });
+      // Not a loop to be unrolled: six rows of Q5_K would spill more and take 7 % longer.
+      for_each_constant<Q::kBlocks>([&](auto g) __attribute__((always_inline)) {
+        body(p, header, g.value);
+      });
       p += Q::kBytes;
     }
   }
@@ -172,11 +174,11 @@ __attribute__((always_inline)) inline void for_each_block(const std::byte* p,
 /// 34. BF16: 35.
 constexpr int64_t kBlocksAheadBytes = 6144;
 
-/// Fetches what lies that far behind block G of NR panels, the first of which has its blocks at
+/// Fetches what lies that far behind block `g` of NR panels, the first of which has its blocks at
 /// `at`; behind that one's `end`, of the panels from `next` on, if there are any (what lies there
 /// otherwise is not read).
-template <class S, class Q, int G, int NR>
-__attribute__((always_inline)) inline void fetch_block_ahead(const LinearCall& call,
+template <class S, class Q, int NR>
+__attribute__((always_inline)) inline void fetch_block_ahead(const LinearCall& call, int g,
                                                              const std::byte* at,
                                                              const std::byte* end,
                                                              const std::byte* next) {
@@ -187,7 +189,7 @@ __attribute__((always_inline)) inline void fetch_block_ahead(const LinearCall& c
       return Q::kBytes / Q::kBlocks;
     }
   }();
-  at += kBlocksAheadBytes / NR + G * kShare;
+  at += kBlocksAheadBytes / NR + static_cast<size_t>(g) * kShare;
   // Keeps each block's where it is: g++ gathers those of a super-block before its first block.
   asm volatile("" : "+r"(at));
   if (at >= end && next != nullptr) at += next - end;
@@ -212,26 +214,26 @@ __attribute__((noinline)) void block_tile(const LinearCall& call, const std::byt
   const size_t x_stride = call.x_row_bytes / sizeof(Record);
   for_each_block<S, Q, NR>(
       weight, call, call.num_cols / kQuantBlock,
-      [&](const std::byte* at, const typename Q::template Header<S>* header,
-          auto g) __attribute__((always_inline)) {
-        if constexpr (MR == 1) {
-          fetch_block_ahead<S, Q, g.value, NR>(call, at, weight + call.panel_bytes, prefetch.at);
-        } else {
-          fetch_lines<S>(prefetch);
-        }
-        sums.begin_block();
-        F a[NR], b[NR];
+      [&](const std::byte* at, const typename Q::template Header<S>* header, int g)
+          __attribute__((always_inline)) {
+            if constexpr (MR == 1) {
+              fetch_block_ahead<S, Q, NR>(call, g, at, weight + call.panel_bytes, prefetch.at);
+            } else {
+              fetch_lines<S>(prefetch);
+            }
+            sums.begin_block();
+            F a[NR], b[NR];
 #pragma GCC unroll 8
-        for (int n = 0; n < NR; ++n) {
-          b[n] = S::zero();
-          Q::template scales<S, g.value>(at + n * call.panel_bytes, header[n], a[n], b[n]);
-        }
-        add_block<S, KindOf<S, Q>, MR, NR>(
-            sums, x, x_stride, a, b, [&](auto l, int n) __attribute__((always_inline)) {
-              return Q::template weights<S, g.value, l.value>(at + n * call.panel_bytes, header[n]);
-            });
-        ++x;
-      });
+            for (int n = 0; n < NR; ++n) {
+              b[n] = S::zero();
+              Q::template scales<S>(at + n * call.panel_bytes, header[n], g, a[n], b[n]);
+            }
+            add_block<S, KindOf<S, Q>, MR, NR>(
+                sums, x, x_stride, a, b, [&](int l, int n) __attribute__((always_inline)) {
+                  return Q::template weights<S>(at + n * call.panel_bytes, header[n], g, l);
+                });
+            ++x;
+          });
   F sum[MR][NR];
 #pragma GCC unroll 8
   for (int m = 0; m < MR; ++m) {
@@ -247,17 +249,18 @@ void unpack_blocks(UnpackedBlock* out, const std::byte* p, const LinearCall& cal
   using F = typename S::F;
   for_each_block<S, Q, 1>(
       p, call, count,
-      [&](const std::byte* at, const typename Q::template Header<S>* header,
-          auto g) __attribute__((always_inline)) {
-        F a, b = S::zero();
-        Q::template scales<S, g.value>(at, *header, a, b);
-        S::store(out->a, a);
-        S::store(out->b, b);
-        for_each_constant<8>([&](auto l) __attribute__((always_inline)) {
-          S::istore(out->weights[l.value], Q::template weights<S, g.value, l.value>(at, *header));
-        });
-        ++out;
-      });
+      [&](const std::byte* at, const typename Q::template Header<S>* header, int g)
+          __attribute__((always_inline)) {
+            F a, b = S::zero();
+            Q::template scales<S>(at, *header, g, a, b);
+            S::store(out->a, a);
+            S::store(out->b, b);
+#pragma GCC unroll 8
+            for (int l = 0; l < 8; ++l) {
+              S::istore(out->weights[l], Q::template weights<S>(at, *header, g, l));
+            }
+            ++out;
+          });
 }
 
 /// Fetches what a tile will be added to: after other panels' tiles it is no longer in L1.
@@ -296,8 +299,8 @@ __attribute__((noinline)) void unpacked_tile(const LinearCall& call, const std::
       b[n] = Kind::kHasMin || Kind::kHalves ? S::load(block[n]->b) : S::zero();
     }
     add_block<S, Kind, MR, NR>(
-        sums, x, x_stride, a, b, [&](auto l, int n) __attribute__((always_inline)) {
-          return S::iload(block[n]->weights[l.value]);
+        sums, x, x_stride, a, b, [&](int l, int n) __attribute__((always_inline)) {
+          return S::iload(block[n]->weights[l]);
         });
   }
   store_tile<S, MR, NR>(call, row, panel, sums.value);
@@ -308,11 +311,7 @@ template <class S, class Q>
 __attribute__((always_inline)) inline typename S::F widen_column(typename S::I words, int column,
                                                                  typename S::F a, typename S::F b) {
   using I = typename S::I;
-  for_each_constant<3, 1>([&](auto byte) __attribute__((always_inline)) {
-    if (column % 4 == byte.value) words = S::template srl<8 * byte.value>(words);
-  });
-  if (column % 4 == 3) words = S::template srl<24>(words);
-  const I weights = S::iand(words, S::iset1(255));
+  const I weights = S::iand(S::srl(words, 8 * (column % 4)), S::iset1(255));
   if constexpr (Q::kScales == BlockScales::kMin) {
     return S::fma(S::to_f(weights), a, b);
   } else {
@@ -326,11 +325,11 @@ template <class S, class Q>
 __attribute__((noinline)) void widen_taken_panel(const LinearCall& call, const std::byte* panel,
                                                  float* weights) {
   constexpr bool kByCall = Q::kBlocks == kBlocksOfCall;
-  for (int i = 1; i < call.num_taken_columns; ++i) {
-    const int32_t block = call.taken_columns[i] / kQuantBlock;
-    const int column = call.taken_columns[i] % kQuantBlock;
+  for (int i = 1; i < call.taken.count; ++i) {
+    const int32_t block = call.taken.columns[i] / kQuantBlock;
+    const int column = call.taken.columns[i] % kQuantBlock;
     const std::byte* at = panel;
-    int in_super_block = 0;
+    int g = 0;
     typename Q::template Header<S> header;
     if constexpr (kByCall) {
       const auto size = static_cast<int32_t>(call.group_blocks);
@@ -340,18 +339,11 @@ __attribute__((noinline)) void widen_taken_panel(const LinearCall& call, const s
     } else {
       at += static_cast<size_t>(block / Q::kBlocks) * Q::kBytes;
       header = Q::template header<S>(at);
-      in_super_block = block % Q::kBlocks;
+      g = block % Q::kBlocks;
     }
-    // What is chosen among constants is little, what happens to it is compiled once.
-    typename S::I words = S::izero();
     typename S::F a = S::zero(), b = S::zero();
-    for_each_constant<kByCall ? 1 : Q::kBlocks>([&](auto g) __attribute__((always_inline)) {
-      if (in_super_block != g.value) return;
-      Q::template scales<S, g.value>(at, header, a, b);
-      for_each_constant<8>([&](auto l) __attribute__((always_inline)) {
-        if (column / 4 == l.value) words = Q::template weights<S, g.value, l.value>(at, header);
-      });
-    });
+    Q::template scales<S>(at, header, g, a, b);
+    const typename S::I words = Q::template weights<S>(at, header, g, column / 4);
     S::store(weights + int64_t{i} * kTakenStride, widen_column<S, Q>(words, column, a, b));
   }
 }
@@ -359,9 +351,9 @@ __attribute__((noinline)) void widen_taken_panel(const LinearCall& call, const s
 /// The same of a panel that was unpacked.
 template <class S, class Q>
 void widen_taken_unpacked(const LinearCall& call, const UnpackedBlock* panel, float* weights) {
-  for (int i = 1; i < call.num_taken_columns; ++i) {
-    const UnpackedBlock& block = panel[call.taken_columns[i] / kQuantBlock];
-    const int column = call.taken_columns[i] % kQuantBlock;
+  for (int i = 1; i < call.taken.count; ++i) {
+    const UnpackedBlock& block = panel[call.taken.columns[i] / kQuantBlock];
+    const int column = call.taken.columns[i] % kQuantBlock;
     S::store(weights + int64_t{i} * kTakenStride,
              widen_column<S, Q>(S::iload(block.weights[column / 4]), column, S::load(block.a),
                                 S::load(block.b)));
@@ -380,6 +372,7 @@ struct BlockTiles {
   static constexpr int kRows =
       Q::kUnpacking == Unpacking::kManyRows ? S::kInt8TallRows : kBlockRows<S, KindOf<S, Q>>;
   static constexpr bool kPairsOnly = kPanels == 2;
+  static constexpr bool kWidensTaken = true;
   // Super-blocks make long tiles: where bytes take several instructions to multiply, which keeps
   // memory waiting anyway, a further one is not worth its compile time.
   static constexpr int kGemvPanels =
@@ -427,7 +420,7 @@ void run_unpacking(const LinearCall& call, const LinearRange& range) {
       unpack_blocks<S, Q>(
           reinterpret_cast<UnpackedBlock*>(scratch + static_cast<size_t>(i) * unpacked.panel_bytes),
           call.weight + static_cast<size_t>(panel + i) * call.panel_bytes, call, num_blocks);
-      if (call.taken != nullptr) {
+      if (call.taken.rows != nullptr) {
         widen_taken_unpacked<S, Q>(call,
                                    reinterpret_cast<const UnpackedBlock*>(
                                        scratch + static_cast<size_t>(i) * unpacked.panel_bytes),
@@ -465,7 +458,7 @@ void run_blocks(const LinearCall& call, const LinearRange& range) {
 /// run_blocks of rows of which something may have been taken out.
 template <class S, class Q>
 void run_with_taken(const LinearCall& call, const LinearRange& range) {
-  if (call.taken == nullptr) return run_blocks<S, Q>(call, range);
+  if (call.taken.rows == nullptr) return run_blocks<S, Q>(call, range);
   LinearCall mine = call;
   mine.taken_weights +=
       static_cast<size_t>(range.thread_index) * (call.scratch_bytes / sizeof(float));

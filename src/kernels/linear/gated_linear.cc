@@ -144,8 +144,6 @@ void gated_linear(const KernelContext& ctx, std::byte* out, const float* x, int6
     up_half.call.x = gate_half.call.x;
     up_half.call.x_row_bytes = gate_half.call.x_row_bytes;
     up_half.call.taken = gate_half.call.taken;
-    up_half.call.taken_columns = gate_half.call.taken_columns;
-    up_half.call.num_taken_columns = gate_half.call.num_taken_columns;
     up_half.call.bias = up.bias;
   } else {
     up_half = half_of(ctx, up, size, rows);

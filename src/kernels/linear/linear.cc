@@ -388,11 +388,7 @@ void set_rows(const KernelContext& ctx, LinearCall& call, const InputRows& x,
   if (taken == nullptr) return;
   auto* const columns = reinterpret_cast<int32_t*>(taken + x.count);
   int32_t* const places = columns + most_taken_columns(weight, x.count);
-  const int num_columns = number_columns(taken, x.count, columns, places, num_cols);
-  if (num_columns == 1) return;
-  call.taken = taken;
-  call.taken_columns = columns;
-  call.num_taken_columns = num_columns;
+  call.taken = number_columns(taken, x.count, columns, places, num_cols);
 }
 
 size_t rows_bytes(const PackedMatrix& weight, int64_t num_tokens) {

@@ -10,9 +10,11 @@ namespace octavo::kernels {
 namespace {
 
 /// Stores sums [num_rows][NR panels] from memory, without the columns beyond the matrix's last.
+/// (Once for all heights of tiles: not cloned for each.)
 template <class S, int NR>
-__attribute__((noinline)) void store_sums(const LinearCall& call, int64_t row, int64_t panel,
-                                          const float* sums, int64_t num_rows) {
+__attribute__((noinline, noclone)) void store_sums(const LinearCall& call, int64_t row,
+                                                   int64_t panel, const float* sums,
+                                                   int64_t num_rows) {
   const int64_t column = panel * kPanelRows;
   const int64_t left = call.num_rows - column;
   const int64_t columns = left < NR * kPanelRows ? left : NR * kPanelRows;
@@ -39,10 +41,10 @@ __attribute__((always_inline)) inline void start_sums(const LinearCall& call, in
 #pragma GCC unroll 8
     for (int n = 0; n < NR; ++n) sums.set(m, n, S::zero());
   }
-  if (call.taken == nullptr) return;
+  if (call.taken.rows == nullptr) return;
 #pragma GCC unroll 8
   for (int m = 0; m < MR; ++m) {
-    const TakenOut& of_row = call.taken[row + m];
+    const TakenOut& of_row = call.taken.rows[row + m];
     const typename S::F value = S::set1(of_row.value);
     const float* const weights = call.taken_weights + int64_t{of_row.slot} * kTakenStride;
 #pragma GCC unroll 8
@@ -216,6 +218,7 @@ struct Bf16Tiles {
   static constexpr int kGemvPanels = S::kBf16GemvPanels;
   static constexpr int kLeastRows = 1;
   static constexpr bool kPairsOnly = false;
+  static constexpr bool kWidensTaken = false;  // of bytes alone is anything taken out
   static constexpr int64_t kStepCols = kBf16StepCols;
   template <int MR, int NR>
   static constexpr TileFn kTile = bf16_tile<S, MR, NR>;
@@ -287,8 +290,8 @@ void run_tiles(const LinearCall& call, const LinearRange& range) {
   for (int64_t panel = range.panel_begin; panel < range.panel_end;) {
     const int64_t left = range.panel_end - panel;
     const int width = static_cast<int>(left < max_width ? left : max_width);
-    if constexpr (requires { &T::widen_taken; }) {
-      if (call.taken != nullptr) T::widen_taken(call, panel, width);
+    if constexpr (T::kWidensTaken) {
+      if (call.taken.rows != nullptr) T::widen_taken(call, panel, width);
     }
     const bool is_half = T::kPairsOnly && width < max_width;
     if (is_half) half = twice_one_panel(call, panel);

@@ -11,7 +11,13 @@ namespace octavo::kernels {
 /// rounding coarse. It is multiplied in f32 (taken_out.h).
 struct TakenOut {
   float value = 0;
-  int32_t slot = 0;  // where its column is in LinearCall::taken_columns; 0: nothing was taken out
+  int32_t slot = 0;  // where its column is in TakenColumns::columns; 0: nothing was taken out
+};
+/// What was taken out of all rows of x.
+struct TakenColumns {
+  const TakenOut* rows = nullptr;    // of each row; nullptr: nothing, of none
+  const int32_t* columns = nullptr;  // by slot, from 1 on
+  int count = 0;                     // of slots, with slot 0
 };
 /// Floats from one slot's weights to the next: those of as many panels as any tile has.
 inline constexpr int kTakenStride = 32;
@@ -46,13 +52,11 @@ struct LinearCall {
   int64_t out_column = 0;
   const float* bias = nullptr;
   bool add = false;
-  std::byte* scratch = nullptr;            // a piece for each thread
-  size_t scratch_bytes = 0;                // of one piece
-  const TakenOut* taken = nullptr;         // of each row of x; nullptr: nothing, of none
-  const int32_t* taken_columns = nullptr;  // by slot, from 1 on
-  int num_taken_columns = 0;               // with slot 0
-  // Weights of these columns, [num_taken_columns][kTakenStride], slot 0's all 0, of the panels that
-  // a thread is at; the threads' pieces are scratch_bytes apart.
+  std::byte* scratch = nullptr;  // a piece for each thread
+  size_t scratch_bytes = 0;      // of one piece
+  TakenColumns taken;
+  // Weights of these columns, [taken.count][kTakenStride], slot 0's all 0, of the panels that a
+  // thread is at; the threads' pieces are scratch_bytes apart.
   float* taken_weights = nullptr;
 };
 

@@ -56,8 +56,8 @@ TakenOut take_out_largest(float* rest, const float* x) {
   return {x[at], at};
 }
 
-int number_columns(TakenOut* taken, int64_t num_rows, int32_t* columns, int32_t* places,
-                   int64_t num_cols) {
+TakenColumns number_columns(TakenOut* taken, int64_t num_rows, int32_t* columns, int32_t* places,
+                            int64_t num_cols) {
   int count = 1;
   for (int64_t row = 0; row < num_rows; ++row) {
     TakenOut& of_row = taken[row];
@@ -84,7 +84,8 @@ int number_columns(TakenOut* taken, int64_t num_rows, int32_t* columns, int32_t*
     columns[count] = column;
     of_row.slot = count++;
   }
-  return count;
+  if (count == 1) return {};
+  return {taken, columns, count};
 }
 
 }  // namespace octavo::kernels

@@ -22,9 +22,9 @@ int64_t block_with_too_much(const std::byte* records, size_t record_bytes, int64
 TakenOut take_out_largest(float* rest, const float* x);
 
 /// Gives all columns that were taken out, found in `slot`, places in `columns` [num_rows + 1], from
-/// 1 on. Returns how many there are, the unused first one included; 1: nothing was taken out of any
-/// row. `places`: [num_cols], working memory.
-int number_columns(TakenOut* taken, int64_t num_rows, int32_t* columns, int32_t* places,
-                   int64_t num_cols);
+/// 1 on; rows without one get 0. Returns what is then known, without rows if nothing was taken out
+/// of any. `places`: [num_cols], working memory.
+TakenColumns number_columns(TakenOut* taken, int64_t num_rows, int32_t* columns, int32_t* places,
+                            int64_t num_cols);
 
 }  // namespace octavo::kernels

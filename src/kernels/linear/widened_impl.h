@@ -33,7 +33,7 @@ struct WidenBlocks {
         const I w = S::iload(blocks[g].weights[l]);
         const F scale = Q::kScales == BlockScales::kHalves && l >= 4 ? b : a;
         for_each_constant<4>([&](auto j) __attribute__((always_inline)) {
-          const F q = S::to_f(S::iand(shift<S, -8 * j.value>(w), mask));
+          const F q = S::to_f(S::iand(S::srl(w, 8 * j.value), mask));
           const int64_t k = kQuantBlock * g + 4 * l + j.value;
           if constexpr (Q::kScales == BlockScales::kMin) {
             use(k, S::add(S::mul(q, scale), b));

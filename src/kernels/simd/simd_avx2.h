@@ -97,6 +97,8 @@ struct SimdAvx2 {
   OCTAVO_SIMD I sll(I x) {
     return {_mm256_slli_epi32(x.a, N), _mm256_slli_epi32(x.b, N)};
   }
+  OCTAVO_SIMD I srl(I a, int n) { return {_mm256_srli_epi32(a.a, n), _mm256_srli_epi32(a.b, n)}; }
+  OCTAVO_SIMD I sll(I a, int n) { return {_mm256_slli_epi32(a.a, n), _mm256_slli_epi32(a.b, n)}; }
   template <int N>
   OCTAVO_SIMD I sra(I x) {
     return {_mm256_srai_epi32(x.a, N), _mm256_srai_epi32(x.b, N)};

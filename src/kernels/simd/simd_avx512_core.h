@@ -91,6 +91,8 @@ struct SimdAvx512Core {
   OCTAVO_SIMD I sll(I a) {
     return _mm512_slli_epi32(a, N);
   }
+  OCTAVO_SIMD I srl(I a, int n) { return _mm512_srli_epi32(a, static_cast<unsigned>(n)); }
+  OCTAVO_SIMD I sll(I a, int n) { return _mm512_slli_epi32(a, static_cast<unsigned>(n)); }
   template <int N>
   OCTAVO_SIMD I sra(I a) {
     return _mm512_srai_epi32(a, N);

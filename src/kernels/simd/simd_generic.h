@@ -103,6 +103,9 @@ struct SimdGeneric {
   OCTAVO_SIMD I sll(I a) {
     return a << N;
   }
+  /// By what is a constant only after loops are unrolled, or never.
+  OCTAVO_SIMD I srl(I a, int n) { return reinterpret_cast<I>(reinterpret_cast<U>(a) >> n); }
+  OCTAVO_SIMD I sll(I a, int n) { return a << n; }
   template <int N>
   OCTAVO_SIMD I sra(I a) {
     return a >> N;
