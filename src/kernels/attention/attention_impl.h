@@ -1,5 +1,7 @@
 #pragma once
 
+#include <utility>
+
 #include "kernels/attention/code_tiles_impl.h"
 #include "kernels/attention/rotate_impl.h"
 #include "kernels/attention/softmax_impl.h"
@@ -181,19 +183,19 @@ void value_tile(const AttentionCall& call, const std::byte* weights, size_t weig
   }
 }
 
-/// Calls `f` with Count as a template argument for count = Count, Count - 1, ... 1.
+/// Calls `f` with count as a template argument, anything above Count as Count. Side by side: cases
+/// in each other take the compiler longer.
+template <int... I, class F>
+__attribute__((always_inline)) inline void with_count_of(std::integer_sequence<int, I...>,
+                                                         int count, F f) {
+  constexpr int kMost = static_cast<int>(sizeof...(I));
+  // The last one takes whatever is left.
+  (void)(((I + 1 == kMost || count >= kMost - I) && (f.template operator()<kMost - I>(), true)) ||
+         ...);
+}
 template <int Count, class F>
 __attribute__((always_inline)) inline void with_count(int count, F f) {
-  if constexpr (Count == 1) {
-    (void)count;
-    f.template operator()<1>();
-  } else {
-    if (count >= Count) {
-      f.template operator()<Count>();
-    } else {
-      with_count<Count - 1>(count, f);
-    }
-  }
+  with_count_of(std::make_integer_sequence<int, Count>{}, count, f);
 }
 
 /// A pass of a tile over a chunk: its rows go through the inner loops in groups.
