@@ -10,11 +10,15 @@ namespace octavo::kernels {
 namespace {
 
 /// Stores sums [num_rows][NR panels] from memory, without the columns beyond the matrix's last.
-/// (Once for all heights of tiles: not cloned for each.)
+/// (Once for all heights of tiles: not cloned for each. clang does not clone and has no name for
+/// it.)
 template <class S, int NR>
-__attribute__((noinline, noclone)) void store_sums(const LinearCall& call, int64_t row,
-                                                   int64_t panel, const float* sums,
-                                                   int64_t num_rows) {
+#if !defined(__clang__)
+__attribute__((noclone))
+#endif
+__attribute__((noinline)) void
+store_sums(const LinearCall& call, int64_t row, int64_t panel, const float* sums,
+           int64_t num_rows) {
   const int64_t column = panel * kPanelRows;
   const int64_t left = call.num_rows - column;
   const int64_t columns = left < NR * kPanelRows ? left : NR * kPanelRows;
